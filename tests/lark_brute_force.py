@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product
 from typing import NamedTuple
 
@@ -58,13 +59,13 @@ class Oracle:
         self.continuations = [
             "".join(word) for size in range(length + 1) for word in product(alphabet, repeat=size)
         ]
-        self._start = Reached(self.machine.start, "", b"")
-        self._lexemes: dict[str, Lexeme | None] = {}
-        self._certain: dict[str, Lexeme | None] = {}
-        self._steps: dict[tuple[Reached, str], Reached | None] = {}
-        self._viable: dict[Reached, bool] = {}
-        self._texts: dict[bytes, Reached | None] = {b"": self._start}
-        self._allowed: dict[tuple[Reached, tuple[bytes, ...]], tuple[bool, ...]] = {}
+        # the search that shares work answers each question once
+        self._reached = cache(self._reach)
+        self._row = cache(self._allowed)
+        self._after = cache(self._step)
+        self._certain = cache(self._certain_lexeme)
+        self._lexeme = cache(self._first_lexeme)
+        self._is_viable = cache(self._search)
 
     # ---- answers
 
@@ -82,18 +83,12 @@ class Oracle:
         Every beginning of a viable prefix is one too, so if a beginning has no continuation, none is searched
         for here.
         """
-        return self._reach(_encoded(text)) is not None
+        return self._reached(_encoded(text)) is not None
 
     def allowed_tokens(self, text: str | bytes, tokens: Sequence[bytes]) -> tuple[bool, ...]:
         """For each token, whether the text followed by it is a viable prefix; all False if the text is not
         one."""
-        reached = self._reach(_encoded(text))
-        if reached is None:
-            return (False,) * len(tokens)
-        key = (reached, tuple(tokens))
-        if key not in self._allowed:
-            self._allowed[key] = tuple(self._extend(reached, token) is not None for token in tokens)
-        return self._allowed[key]
+        return self._row(self._reached(_encoded(text)), tuple(tokens))
 
     def texts(self, most: int) -> Iterator[str]:
         """Return all viable prefixes of at most this many characters of the alphabet, shortest first."""
@@ -118,30 +113,28 @@ class Oracle:
 
     def _reach(self, data: bytes) -> Reached | None:
         """Return the state after a text; None if the text is not a viable prefix."""
-        if data not in self._texts:
-            before = self._reach(data[:-1])
-            self._texts[data] = None if before is None else self._extend(before, data[-1:])
-        return self._texts[data]
+        if not data:
+            return Reached(self.machine.start, "", b"")
+        before = self._reached(data[:-1])
+        return None if before is None else self._extend(before, data[-1:])
+
+    def _allowed(self, reached: Reached | None, tokens: tuple[bytes, ...]) -> tuple[bool, ...]:
+        return tuple(reached is not None and self._extend(reached, token) is not None for token in tokens)
 
     def _extend(self, reached: Reached, more: bytes) -> Reached | None:
         try:
             characters, tail = _characters(reached.tail + more)
         except UnicodeDecodeError:
             return None
-        now: Reached | None = Reached(reached.stack, reached.open, b"")
+        whole: Reached | None = reached._replace(tail=b"")
         for character in characters:
-            now = self._step(now, character)
-            if now is None:
+            if whole is None:
                 return None
-        assert now is not None
-        now = Reached(now.stack, now.open, tail)
-        return now if not tail or self._completions(now) else None
-
-    def _completions(self, reached: Reached) -> list[Reached]:
-        """Return the states after each character that completes the cut one."""
-        whole = Reached(reached.stack, reached.open, b"")
-        steps = [self._step(whole, item) for item in self._completing(reached.tail)]
-        return [after for after in steps if after is not None]
+            whole = self._after(whole, character)
+        if whole is None or not tail:
+            return whole
+        completed = (self._after(whole, character) for character in self._completing(tail))
+        return whole._replace(tail=tail) if any(completed) else None
 
     def _completing(self, tail: bytes) -> list[str]:
         """Return the characters of the alphabet that begin with these bytes, and one other that stands for
@@ -158,38 +151,25 @@ class Oracle:
 
     def _step(self, reached: Reached, character: str) -> Reached | None:
         """Return the state after one more character; None if the text is not a viable prefix any more."""
-        key = (reached, character)
-        if key not in self._steps:
-            after = self._judge(reached.stack, reached.open + character)
-            self._steps[key] = after if after is not None and self._is_viable(after) else None
-        return self._steps[key]
-
-    def _judge(self, stack: Stack, text: str) -> Reached | None:
-        """Shift the lexemes that no continuation changes; None if one of them cannot be shifted."""
-        while text and (lexeme := self._certain_lexeme(text)) is not None:
+        stack, text = reached.stack, reached.open + character
+        while text and (lexeme := self._certain(text)) is not None:
             shifted = self.machine.shift(stack, lexeme.terminal)
             if shifted is None:
                 return None
-            stack = shifted
-            text = text[lexeme.length :]
-        return Reached(stack, text, b"")
+            stack, text = shifted, text[lexeme.length :]
+        after = Reached(stack, text, b"")
+        return after if self._is_viable(after) else None
 
     def _certain_lexeme(self, text: str) -> Lexeme | None:
         """The first lexeme, if it lies within the text and is the same for all continuations."""
-        if text not in self._certain:
-            first = self._lexeme(text)
-            if first is not None and any(self._lexeme(text + more) != first for more in self.continuations):
-                first = None
-            self._certain[text] = first
-        return self._certain[text]
+        first = self._lexeme(text)
+        is_certain = all(self._lexeme(text + more) == first for more in self.continuations)
+        return first if is_certain else None
 
-    def _is_viable(self, reached: Reached) -> bool:
-        if reached not in self._viable:
-            self._viable[reached] = any(
-                self._is_shifted(reached.stack, reached.open + more, len(reached.open))
-                for more in self.continuations
-            )
-        return self._viable[reached]
+    def _search(self, reached: Reached) -> bool:
+        """Whether some continuation leads to lexemes that can be shifted."""
+        text = reached.open
+        return any(self._is_shifted(reached.stack, text + more, len(text)) for more in self.continuations)
 
     def _is_shifted(self, stack: Stack, text: str, covered: int) -> bool:
         """Whether the lexemes that cover the first `covered` characters can be shifted."""
@@ -201,11 +181,9 @@ class Oracle:
             stack, text, covered = shifted, text[lexeme.length :], covered - lexeme.length
         return True
 
-    def _lexeme(self, text: str) -> Lexeme | None:
+    def _first_lexeme(self, text: str) -> Lexeme | None:
         """The first lexeme of a text."""
-        if text not in self._lexemes:
-            self._lexemes[text] = self.machine.lexeme(TextSlice.cast_from(text))
-        return self._lexemes[text]
+        return self.machine.lexeme(TextSlice.cast_from(text))
 
 
 def _encoded(text: str | bytes) -> bytes:

@@ -8,16 +8,14 @@ Limits: continuations of ``length`` characters decide all lexemes of a grammar.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 from lark import Lark
 
 from tests.lark_brute_force import Oracle
 
 
-@dataclass(frozen=True)
-class SmallGrammar:
+class SmallGrammar(NamedTuple):
     """A grammar that stresses one feature.
 
     Attributes:
@@ -34,17 +32,13 @@ class SmallGrammar:
     tokens: tuple[bytes, ...]
     length: int = 3
 
-    @cached_property
-    def lark(self) -> Lark:
-        return Lark(self.text, parser="lalr", lexer="basic", start="start")
-
     def oracle(self) -> Oracle:
         """Return a new oracle that has remembered nothing yet."""
-        return Oracle(self.lark, self.alphabet, self.length)
+        return Oracle(Lark(self.text, parser="lalr", lexer="basic"), self.alphabet, self.length)
 
 
 def _small(
-    name: str, text: str, alphabet: str, more: str, length: int = 3, cut: Sequence[bytes] = ()
+    name: str, alphabet: str, more: str, text: str, length: int = 3, cut: Sequence[bytes] = ()
 ) -> SmallGrammar:
     """A grammar; its tokens are the alphabet, the words of ``more`` (``_`` is a space), and ``cut``."""
     words = [*alphabet, *(word.replace("_", " ") for word in more.split())]
@@ -53,279 +47,137 @@ def _small(
     return SmallGrammar(name, text, alphabet, tuple(tokens), length)
 
 
+CUT_CHARACTERS = (
+    b"\xc3", b"\xa9", b"\xce", b"\xb1", b"\xce\xb1\xce", b"\xb4", b"\xe2", b"\xe2\x82", b"\x82\xac", b"\xac",
+    b"\xf0", b"\xf0\x9f\x98", b"\x98\x80", b"\x80x", b"\xff", b"x\xf0", b"\xa9\xc3",
+)  # fmt: skip
+"""Beginnings, ends and other pieces of characters of two to four bytes."""
+
 SMALL_GRAMMARS = (
-    _small(
-        "keyword or identifier",
-        r"""
+    _small("keyword or identifier", "ifx=; ", "if fi ff if_ _if =x =i ;i x; f; x=f", r"""
         start: statement+
         statement: "if" NAME ";" | NAME "=" NAME ";" | "f" ";"
         NAME: /[ifx]+/
         %ignore " "
-        """,
-        "ifx=; ",
-        "if fi ff if_ _if =x =i ;i x; f; x=f",
-    ),
-    _small(
-        "keyword on its own",  # no pattern covers the words, so `iffi` is three of them, and `i` none
-        r"""
+        """),
+    # no pattern covers the words, so `iffi` is three of them, and `i` none
+    _small("keyword on its own", "if,#", "if ff ii ,i fi iif if, i,f", r"""
         start: ("if" "f" | "i" "," | "ii" ("f" "#")?)*
-        """,
-        "if,#",
-        "if ff ii ,i fi iif if, i,f",
-    ),
-    _small(
-        "priorities",  # the weaker pattern would match more
-        r"""
+        """),
+    # the weaker pattern would match more
+    _small("priorities", "abc,", "ab bc abc ca c, ,a cc, bb", r"""
         start: (HEAD NAME? | NAME ",")*
         HEAD.2: /ab?/
         NAME: /[abc]+/
         LOW.-1: /c+,/
         %ignore LOW
-        """,
-        "abc,",
-        "ab bc abc ca c, ,a cc, bb",
-    ),
-    _small(
-        "order of equal priorities",  # widest pattern first, then longest, then by name; not longest match
-        r"""
+        """),
+    # widest pattern first, then longest, then by name; not longest match
+    _small("order of equal priorities", "abcx", "ab abc bc ax cx bx aab cc", r"""
         start: (A B | B A "x" | C C)*
         A: /a|ab/
         B: /ab?c?/
         C: /[bc]x?/
-        """,
-        "abcx",
-        "ab abc bc ax cx bx aab cc",
-    ),
-    _small(
-        "lazy comment",
-        r"""
+        """),
+    _small("lazy comment", "a/*b", "/* */ a/ *b */a **/ /*/ *a", r"""
         start: ("a" | "/" | "*" "b")*
         COMMENT: /\/\*(.|\n)*?\*\//
         %ignore COMMENT
-        """,
-        "a/*b",
-        "/* */ a/ *b */a **/ /*/ *a",
-        length=4,
-    ),
-    _small(
-        "lazy quantifiers",
-        r"""
+        """, length=4),
+    _small("lazy quantifiers", "abcd", "ab aa bb bc bbc cd ca aab", r"""
         start: (SHORT "b" | PAIR SHORT)*
         SHORT: /a+?b?/
         PAIR: /b{2,3}?c|ca*?d??/
-        """,
-        "abcd",
-        "ab aa bb bc bbc cd ca aab",
-        length=4,
-    ),
-    _small(
-        "un-reading that the parser sees",  # `1e+` is a number, a name and an operator
-        r"""
+        """, length=4),
+    # `1e+` is a number, a name and an operator
+    _small("un-reading that the parser sees", "1e+.x", "1e e+ +1 1. .1 e1 1e+ e+1 x1", r"""
         start: product ("+" product)*
         product: (NUMBER | NAME)+
         NUMBER: /[0-9]+(\.[0-9]+)?(e\+?[0-9]+)?/
         NAME: /[ex]+/
-        """,
-        "1e+.x",
-        "1e e+ +1 1. .1 e1 1e+ e+1 x1",
-    ),
-    _small(
-        "un-reading that the parser refuses",
-        r"""
+        """),
+    _small("un-reading that the parser refuses", "1e+.x", "1e e+ +1 1. .1 e1 1e+ e+1 .x x.", r"""
         start: (NUMBER | NAME) ("+" (NUMBER | NAME) | "." NAME)*
         NUMBER: /[0-9]+(\.[0-9]+)?(e\+?[0-9]+)?/
         NAME: /[ex]+/
-        """,
-        "1e+.x",
-        "1e e+ +1 1. .1 e1 1e+ e+1 .x x.",
-    ),
-    _small(
-        "keyword that begins with white space",
-        r"""
+        """),
+    _small("keyword that begins with white space", "ab #", "aa _a _aa ab a_ __ b_a a_b", r"""
         start: NAME (AND NAME)*
         AND: / *aa/
         NAME: /[ab]+/
         %ignore / +/
-        """,
-        "ab #",
-        "aa _a _aa ab a_ __ b_a a_b",
-    ),
-    _small(
-        "keywords in any case",  # as part of a pattern in any case, and next to one in lower case
-        r"""
+        """),
+    # as part of a pattern in any case, and next to one in lower case
+    _small("keywords in any case", "isSx ", "is IS iS ix IX xi _i s_ isx xS", r"""
         start: ("is"i LOWER | ANY "ix"i)*
         LOWER.1: /[isx]+/
         ANY: /[A-Z]+/i
         %ignore " "
-        """,
-        "isSx ",
-        "is IS iS ix IX xi _i s_ isx xS",
-    ),
-    _small(
-        "case folding of Unicode",  # the long s and the Kelvin sign are letters in any case
-        r"""
+        """),
+    # the long s and the Kelvin sign are letters in any case
+    _small("case folding of Unicode", "ask\u017f\u212a", "as sk as\u212a a\u017fk \u017f\u212a", r"""
         start: ("ask"i WORD)*
         WORD: /[a-k]\w/i
-        """,
-        "ask\u017f\u212a",
-        "as sk as\u212a a\u017fk \u017f\u212a",
-        cut=(b"\xc5", b"\xbf", b"\xe2\x84", b"\xaa", b"a\xc5", b"\xbfk"),
-    ),
-    _small(
-        "dangling else",
-        r"""
+        """, cut=(b"\xc5", b"\xbf", b"\xe2\x84", b"\xaa", b"a\xc5", b"\xbfk")),
+    _small("dangling else", "iex", "ii ie xe ex iix xex ixe", r"""
         start: statement
         statement: "i" statement | "i" statement "e" statement | "x"
-        """,
-        "iex",
-        "ii ie xe ex iix xex ixe",
-    ),
-    _small(
-        "conflict that loses sentences",  # shifting `b` leaves `xb` without its last letter
-        r"""
+        """),
+    # shifting `b` leaves `xb` without its last letter
+    _small("conflict that loses sentences", "xb", "xb bx bb xx xbb bbx", r"""
         start: (part "b")+
         part: "x" | "x" "b"
-        """,
-        "xb",
-        "xb bx bb xx xbb bbx",
-    ),
-    _small(
-        "nullable rules",
-        r"""
+        """),
+    _small("nullable rules", "abx()", "ab xa () (b b) )x xaa ((", r"""
         start: first second "x" first
         first: | "a" first
         second: third? third?
         third: "b" | "(" second ")"
-        """,
-        "abx()",
-        "ab xa () (b b) )x xaa ((",
-    ),
-    _small(
-        "left and right recursion",
-        r"""
+        """),
+    _small("left and right recursion", "a,=-", "a, ,a =a =- a= -- a=a ,,", r"""
         start: left "=" right
         left: left "," "a" | "a"
         right: "a" "," right | "a" | "-" right
-        """,
-        "a,=-",
-        "a, ,a =a =- a= -- a=a ,,",
-    ),
-    _small(
-        "look-ahead decides the reduction",
-        r"""
+        """),
+    _small("look-ahead decides the reduction", "cdef", "cc cd ce cf dc ccf ccc ec", r"""
         start: (one "d" | two "e" | one two "f")*
         one: "c"
         two: "c" | "cc"
-        """,
-        "cdef",
-        "cc cd ce cf dc ccf ccc ec",
-    ),
-    _small(
-        "error after several reductions",  # one state for `x` in either bracket
-        r"""
+        """),
+    # one state for `x` in either bracket
+    _small("error after several reductions", "([x])+|", "(x [x x] x) x+ +x )] |] ((", r"""
         start: "(" sum ")" | "[" sum "]" | "[" product "|" "]"
         sum: product | sum "+" product
         product: power | product "*" power
         power: "x" | start
-        """,
-        "([x])+|",
-        "(x [x x] x) x+ +x )] |] ((",
-    ),
-    _small(
-        "characters of several bytes",
-        r"""
+        """),
+    _small("characters of several bytes", "éα€😀xδ", "αα é€ 😀x xα xx", r"""
         start: ("é" GREEK | EURO | OTHER "x")*
         EURO: "€"+
         GREEK: /[α-γ]+/
         OTHER: /[^\x00-\xffα-γ€]/
-        """,
-        "éα€😀xδ",
-        "αα é€ 😀x xα xx",
-        cut=(
-            *(
-                b"\xc3",
-                b"\xa9",
-                b"\xce",
-                b"\xb1",
-                b"\xce\xb1\xce",
-                b"\xb4",
-                b"\xe2",
-                b"\xe2\x82",
-                b"\x82\xac",
-            ),
-            *(b"\xac", b"\xf0", b"\xf0\x9f\x98", b"\x98\x80", b"\x80x", b"\xff", b"x\xf0", b"\xa9\xc3"),
-        ),
-    ),
-    _small(
-        "white space at some places",
-        r"""
+        """, cut=CUT_CHARACTERS),
+    _small("white space at some places", "ab \n#", "a_ _b ab #a _# b# __", r"""
         start: line+
         line: NAME (_GAP NAME)* "\n"
         NAME: /[ab]+/
         _GAP: / +/
         NOTE: /#[^\n]*/
         %ignore NOTE
-        """,
-        "ab \n#",
-        "a_ _b ab #a _# b# __",
-    ),
-    _small(
-        "keyword in what is ignored",  # renamed too late: it is ignored all the same
-        r"""
+        """),
+    # renamed too late: it is ignored all the same
+    _small("keyword in what is ignored", "abc!", "ab ba ca c! a! bc abc", r"""
         start: ("c" "!" | "ab" "!")*
         DROPPED: /[ab]+/
         %ignore DROPPED
-        """,
-        "abc!",
-        "ab ba ca c! a! bc abc",
-    ),
-    _small(
-        "start may be empty",
-        r"""
+        """),
+    _small("start may be empty", "ab#", "aa ab bb ## a# #b aab", r"""
         start: | "a" start "b"
         %ignore "#"
-        """,
-        "ab#",
-        "aa ab bb ## a# #b aab",
-    ),
-    _small(
-        "templates and repeats",
-        r"""
-        start: _list{item, ","}
-        _list{element, separator}: element (separator element)*
-        item: "a"~2..3 | B "!"~2
-        B: "b"~2..3
-        """,
-        "ab,!",
-        "aa bb ,a a, bbb !! b! aaa",
-    ),
-    _small(
-        "placeholders",
-        r"""
-        start: "(" ["a"] [pair] ")" ["c"]
-        pair: "b" ["c"]
-        """,
-        "(abc)",
-        "(a (b ab bc )c c) () (ab",
-    ),
-    _small(
-        "imports",
-        r"""
-        start: (CNAME "=" SIGNED_NUMBER)*
-        %import common (CNAME, SIGNED_NUMBER, WS)
-        %ignore WS
-        """,
-        "e1=+. ",
-        "=1 =+ 1e e1 1. .1 e= 1_ 1e+",
-    ),
-    _small(
-        "escaped string",  # its pattern looks behind, within itself
-        r"""
+        """),
+    _small("escaped string", '"a\\', '"a a" "" \\" \\\\ \\a "\\ a"a', r"""
         start: (ESCAPED_STRING | "a")*
         %import common.ESCAPED_STRING
-        """,
-        '"a\\',
-        '"a a" "" \\" \\\\ \\a "\\ a"a',
-    ),
-)
+        """),
+)  # fmt: skip
 """Small enough for all texts of six characters to be tried."""

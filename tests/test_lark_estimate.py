@@ -1,7 +1,7 @@
 """The size to which a Lark grammar expands: counts compared with Lark's own, and refusals of grammars that
 would not end.
 
-What: examples counted by hand and by Lark, random grammars, real ones; grammars that explode.
+What: examples counted by hand and by Lark, random grammars; grammars that explode.
 When: after any change of `hybrid.guard.lark_estimate`, or with another version of Lark.
 Limits: the time that Lark takes is measured, not tested (docs/lark.md).
 """
@@ -17,66 +17,39 @@ import pytest
 from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import BudgetExceeded, GrammarError
-from hybrid.cli.shipped_grammars import shipped_grammars
 from hybrid.guard.lark_construction import read
-from hybrid.guard.lark_estimate import (
-    MOST_ACTIONS,
-    MOST_CHARACTERS,
-    MOST_SYMBOLS,
-    MOST_TEMPLATES,
-    Estimate,
-    estimate,
-    pattern_characters,
-)
-from tests.lark_oracle import SMALL_GRAMMARS
+from hybrid.guard.lark_estimate import estimate, pattern_characters
 
 
 def trees_of(text: str) -> Any:
     return load_grammar(text, "<string>", [], False)[0]
 
 
-def written_out(text: str, start: str = "start") -> tuple[int, int]:
+def written_out(text: str, *starts: str) -> tuple[int, int]:
     """Count the alternatives and symbols (one more per alternative) that Lark makes from the rules."""
-    _, rules, _ = trees_of(text).compile([start], "*")
+    _, rules, _ = trees_of(text).compile(starts or ["start"], "*")
     return len(rules), len(rules) + sum(len(rule.expansion) for rule in rules)
-
-
-LETTERS = "".join(f'\n{name}: "{name}"' for name in "abcdefgh")
 
 
 @pytest.mark.parametrize(
     ("text", "alternatives"),
     [
-        ("start: a", 1),
-        ("start: a b | c", 2),
-        ("start: a? b? c?", 8),
-        ("start: (a | b c) (d | e?)", 6),
-        ("start: (a | b)~3", 8),
-        ("start: a~2..4", 3),
-        ("start: (a | b)~0..2", 7),
-        ("start: a+ b", 3),
-        ("start: a* b", 4),
-        ("start: (a | b)* (c | d)+", 2 + 4 + 4),
-        ("start: t{a} t{b} t{a}\nt{x}: x | c x", 1 + 4),
-        ("start: t{a}\nt{x}: u{x, b} | c\nu{x, y}: x y", 1 + 2 + 1),
-        ("start: t{u}\nt{x}: x{a}\nu{y}: y", 3),
-        ("start: a b -> one | c -> two", 2),
-        ("start: ((a b?) c?) (d | e)", 8),
+        ("a", 1), ("a b | c", 2), ("a? b? c?", 8), ("(a | b c) (d | e?)", 6), ("(a | b)~3", 8), ("a~2..4", 3),
+        ("(a | b)~0..2", 7), ("a+ b", 3), ("a* b", 4), ("(a | b)* (c | d)+", 2 + 4 + 4),
+        ("t{a} t{b} t{a}\nt{x}: x | c x", 1 + 4), ("t{a}\nt{x}: u{x, b} | c\nu{x, y}: x y", 1 + 2 + 1),
+        ("t{u}\nt{x}: x{a}\nu{y}: y", 3), ("a b -> one | c -> two", 2), ("((a b?) c?) (d | e)", 8),
     ],
-)
+)  # fmt: skip
 def test_alternatives_are_as_many_as_lark_makes(text: str, alternatives: int) -> None:
-    text += LETTERS
-    found = estimate(trees_of(text))
-    _, rules, _ = trees_of(text).compile(["start", *"abcdefgh"], "*")
-    assert found.alternatives == len(rules) == alternatives + 8
-    assert found.symbols >= len(rules) + sum(len(rule.expansion) for rule in rules)
+    text = f"start: {text}" + "".join(f'\n{name}: "{name}"' for name in "abcdefgh")
+    found, (written, symbols) = estimate(trees_of(text)), written_out(text, "start", *"abcdefgh")
+    assert found.alternatives == written == alternatives + 8
+    assert found.symbols >= symbols
 
 
-@pytest.mark.parametrize(
-    "text", ["start: A~60", "start: A~50..77", "start: A~0..1000", "start: (A | B C)~51"]
-)
+@pytest.mark.parametrize("text", ["A~60", "A~50..77", "A~0..1000", "(A | B C)~51"])
 def test_many_repeats_are_rules_for_factors(text: str) -> None:
-    text += '\nA: "a"\nB: "b"\nC: "c"'
+    text = f'start: {text}\nA: "a"\nB: "b"\nC: "c"'
     found, (alternatives, symbols) = estimate(trees_of(text)), written_out(text)
     assert alternatives <= found.alternatives <= 2 * alternatives
     assert symbols <= found.symbols <= 2 * symbols
@@ -90,21 +63,22 @@ def random_part(rng: random.Random, depth: int) -> str:
         " ".join(random_part(rng, depth - 1) for _ in range(rng.randint(1, 3)))
         for _ in range(rng.randint(1, 2))
     )
-    if kind == 2:
-        return f"[{inner}]"
-    if kind == 3:
-        least = rng.randint(0, 2)
-        return f"({inner})~{least}..{least + rng.randint(0, 2)}"
-    if kind == 4:
-        argument = rng.choice(["A", "a", "t{B, b}", '"x"'])
-        return f"t{{{argument}, b}}"
-    return f"({inner})" + ["", "", "?", "*", "+"][kind - 4]
+    least, argument = rng.randint(0, 2), rng.choice(["A", "a", "t{B, b}", '"x"'])
+    return [
+        f"[{inner}]", f"({inner})~{least}..{least + rng.randint(0, 2)}", f"t{{{argument}, b}}",
+        f"({inner})", f"({inner})?", f"({inner})*", f"({inner})+",
+    ][kind - 2]  # fmt: skip
+
+
+def doubled(count: int, last: str) -> str:
+    """A terminal that uses the next one twice, and so on."""
+    return f"start: A0\nA{count}: {last}\n" + "\n".join(f"A{n}: A{n + 1} A{n + 1}" for n in range(count))
 
 
 def test_random_grammars_are_never_larger_than_estimated() -> None:
     rng = random.Random(0)
     checked = exact = 0
-    for _ in range(250):
+    for _ in range(160):
         rules = {name: random_part(rng, 2) + " " + random_part(rng, 1) for name in ("start", "a", "b")}
         text = "\n".join(f"{name}: {body}" for name, body in rules.items())
         text += '\nt{x, y}: x y | [y] "z"\nA: "a"\nB: "b"\nC: "c"\nD: "d"'
@@ -118,41 +92,29 @@ def test_random_grammars_are_never_larger_than_estimated() -> None:
         assert alternatives <= found.alternatives and symbols <= found.symbols, text
         checked += 1
         exact += alternatives == found.alternatives
-    assert checked > 150 and exact > 20
+    assert checked > 100 and exact > 15
 
 
-def test_our_own_grammars_are_far_from_the_limits() -> None:
-    shipped = [grammar.text for grammar in shipped_grammars() if grammar.kind == "lark"]
-    assert len(shipped) > 3
-    for text in [*shipped, *(grammar.text for grammar in SMALL_GRAMMARS)]:
-        far(estimate(trees_of(text)))
-        assert pattern_characters(_parse_grammar(text, "<string>")) * 5 < MOST_CHARACTERS
-
-
-def far(found: Estimate) -> None:
-    assert found.symbols * 5 < MOST_SYMBOLS and found.actions * 5 < MOST_ACTIONS
-    assert found.templates * 5 < MOST_TEMPLATES and found.names * 5 < MOST_CHARACTERS
+def numbered(count: int, text: str, between: str) -> str:
+    """The text with each number in place of ``#``."""
+    return between.join(text.replace("#", str(n)) for n in range(count))
 
 
 EXPLOSIONS = {
-    "optional parts": "start: " + " ".join(f'"{n}"?' for n in range(20)),
-    "placeholders": "start: " + " ".join(f'["{n}"]' for n in range(20)),
-    "stars": "start: " + " ".join(f'"{n}"*' for n in range(200)),
-    "groups": "start: " + " ".join(f'("a{n}" | "b{n}")' for n in range(2000)),
+    "optional parts": "start: " + numbered(20, '"#"?', " "),
+    "placeholders": "start: " + numbered(20, '["#"]', " "),
+    "stars": "start: " + numbered(200, '"#"*', " "),
+    "groups": "start: " + numbered(2000, '("a#" | "b#")', " "),
     "repeats of groups": 'start: ("a" | "b" | "c")~1..40',
     "repeats in repeats": "start: (((((A~9)~9)~9)~9)~9)~49\nA: /a/",
     "optional parts of a template": "start: t{A}\nt{x}: " + "x? " * 20 + "\nA: /a/",
     "templates without end": "start: t{A}\nt{x}: x t{u{x}}\nu{x}: x\nA: /a/",
     "templates that double": "start: t{A}\nt{x}: x t{u{x, x}}\nu{x, y}: x y\nA: /a/",
     "templates of empty bodies": "start: t{A}\nt{x}: t{u{x}}" + " x~0" * 3000 + "\nu{x}: x\nA: /a/",
-    "terminals in terminals": "start: A0\n"
-    + "\n".join(f"A{n}: A{n + 1} A{n + 1}" for n in range(40))
-    + '\nA40: "a"',
-    "a chain of terminals": "start: A0\n"
-    + "\n".join(f'A{n}: "b" A{n + 1}' for n in range(2000))
-    + '\nA2000: "a"',
+    "terminals in terminals": doubled(40, '"a"'),
+    "a chain of terminals": 'start: A0\nA2000: "a"\n' + "\n".join(f'A{n}: "b" A{n + 1}' for n in range(2000)),
     "what is ignored": 'start: "b"\n%ignore ' + "A " * 1000 + "\nA: " + '"abc" ' * 1000,
-    "statements": "start: s+\ns: " + " | ".join(f'"a{n}" "b{n}" s' for n in range(3000)),
+    "statements": "start: s+\ns: " + numbered(3000, '"a#" "b#" s', " | "),
 }
 
 
@@ -174,12 +136,10 @@ def test_patterns_are_as_long_as_lark_writes_them() -> None:
     %extend D: "f"
     %ignore /[ ]/
     """
-    terminals = trees_of(text).compile(["start"], "*")[0]
-    written = sum(len(one.pattern.to_regexp()) for one in terminals)
-    assert written <= pattern_characters(_parse_grammar(text, "<string>")) <= 4 * written
-    doubled = "start: A0\n" + "\n".join(f"A{n}: A{n + 1} A{n + 1}" for n in range(10)) + '\nA10: "abc"'
-    written = sum(len(one.pattern.to_regexp()) for one in trees_of(doubled).compile(["start"], "*")[0])
-    assert written <= pattern_characters(_parse_grammar(doubled, "<string>")) <= 4 * written
+    for grammar in (text, doubled(10, '"abc"')):
+        terminals = trees_of(grammar).compile(["start"], "*")[0]
+        written = sum(len(one.pattern.to_regexp()) for one in terminals)
+        assert written <= pattern_characters(_parse_grammar(grammar, "<string>")) <= 4 * written
 
 
 def test_large_counts_alone_do_not_matter() -> None:
@@ -190,24 +150,19 @@ def test_large_counts_alone_do_not_matter() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "start: A~5..2\nA: /a/",
-        "start: A~" + "9" * 5000 + "\nA: /a/",
-        "start: A~" + "9" * 4000 + "\nA: /a/",
-        "start: t{A}\nA: /a/",
-        "start: t{A, A}\nt{x}: x\nA: /a/",
-        'start: A\nA: B\nB: A "b"',
+        "A~5..2\nA: /a/", "A~" + "9" * 5000 + "\nA: /a/", "A~" + "9" * 4000 + "\nA: /a/", "t{A}\nA: /a/",
+        "t{A, A}\nt{x}: x\nA: /a/", 'A\nA: B\nB: A "b"',
     ],
-)
+)  # fmt: skip
 def test_what_lark_refuses_is_refused_in_its_words(text: str) -> None:
     with pytest.raises(GrammarError, match="Lark refuses the grammar"):
-        read(text, "start")
+        read(f"start: {text}", "start")
 
 
 def test_deep_trees_do_not_recurse() -> None:
-    depth = 3000
     trees = trees_of("start: A\nA: /a/")
     name, params, tree, options = trees.rule_defs[0]
-    for _ in range(depth):
+    for _ in range(3000):
         tree = lark.Tree("expansions", [lark.Tree("expansion", [tree])])
     trees.rule_defs = [(name, params, tree, options)]
     assert estimate(trees).alternatives == 1

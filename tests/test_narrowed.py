@@ -21,73 +21,74 @@ from hybrid.api.compiler import GrammarCompiler
 from hybrid.cli.artifacts import inspect_file
 from hybrid.compiled import CompiledGrammar
 from hybrid.pages import facts_of, render
-from hybrid.xgrammar.relaxed import find_differences
+from hybrid.xgrammar.relaxed import Narrowing, find_differences
 from hybrid.xgrammar.relaxed.narrow_patterns import ESCAPED, UNANCHORED, pattern_limit
-from tests import test_relaxed as relaxed
-from tests.test_relaxed import INTEGER, OPEN, arrays, compile_plain, objects, strings, takes
+from tests.test_relaxed import (
+    INTEGER,
+    OPEN,
+    arrays,
+    bytes_info,
+    compile_plain,
+    objects,
+    strings,
+    takes,
+    write,
+)
 
+STRICT = {"strict_mode": True}
 ORDER = "keys can only be written"
 
 
+def narrowed(schema: Any, **options: Any) -> tuple[Narrowing, ...]:
+    return find_differences(json.dumps(schema), **{**OPEN, **options}).narrowed
+
+
 def found(schema: Any, **options: Any) -> list[str]:
-    narrowed = find_differences(json.dumps(schema), **{**OPEN, **options}).narrowed
-    return [one.pointer for one in narrowed if not one.reason.startswith(ORDER)]
+    return [one.pointer for one in narrowed(schema, **options) if not one.reason.startswith(ORDER)]
 
 
 def numbers(**more: Any) -> dict[str, Any]:
     return {"type": "number", **more}
 
 
-# (schema, options, a text of a valid instance that XGrammar refuses, the pointer to the keyword)
-LIMITS: list[tuple[Any, dict[str, Any], str, str]] = [
-    (strings(maxLength=20), {}, r'"a\nb"', "/maxLength"),
-    (strings(minLength=1), {}, r'"\""', "/minLength"),
-    (strings(format="word", minLength=1), {}, r'"\\"', "/minLength"),
-    (strings(pattern="a"), {}, '"bab"', "/pattern"),
-    (strings(pattern="^a"), {}, '"ab"', "/pattern"),
-    (strings(pattern="a$"), {}, '"ba"', "/pattern"),
-    (strings(pattern="^a|b$"), {}, '"ac"', "/pattern"),
-    (strings(pattern=""), {}, '"a"', "/pattern"),
-    (strings(pattern="^.*$"), {}, r'"\""', "/pattern"),
-    (strings(pattern=r"^\S$"), {}, r'"\\"', "/pattern"),
-    (strings(pattern="^[A-z]$"), {}, r'"\\"', "/pattern"),
-    (strings(pattern=r"^\t$"), {}, r'"\t"', "/pattern"),
-    (strings(format="time"), {}, '"12:00:00z"', "/format"),
-    (strings(format="hostname"), {}, '"A"', "/format"),
-    (strings(format="email"), {}, '"a@b.c"', "/format"),
-    (strings(format="uri"), {}, '"http://[::1]/"', "/format"),
-    (strings(format="uri-reference"), {}, '"a:b"', "/format"),
-    (strings(format="ipv6"), {}, '"1::2:1.2.3.4"', "/format"),
-    (numbers(minimum=0), {}, "0.1234567", "/minimum"),
-    (numbers(exclusiveMaximum=1), {}, "-0.0000001", "/exclusiveMaximum"),
-    ({"const": 0.1}, {}, "0.1", "/const"),
-    ({"enum": ["a", {"x": [2**64]}]}, {}, '{"x":[18446744073709551616]}', "/enum"),
-    ({"properties": {"a": {}}}, {}, "1", "/properties"),
-    ({"items": INTEGER}, {}, "1", "/items"),
-    (arrays(minContains=2), {}, "[]", "/minContains"),
-    (arrays(contains=INTEGER, unevaluatedItems=False), {}, "[1]", "/unevaluatedItems"),
-    (objects(properties={"a": {}}, required=["b"]), {}, '{"b":1}', "/required"),
-    (objects(patternProperties={"^a.*$": {}}), {}, '{"b":1}', "/patternProperties"),
-    (objects(patternProperties={"^a": INTEGER}, additionalProperties=False), {}, '{"ab":1}', ""),
-    (objects(propertyNames={"minLength": 1}), {}, r'{"\"":1}', "/propertyNames/minLength"),
-    (
-        objects(dependentSchemas={"a": {"properties": {"b": {}}}}, unevaluatedProperties=False),
-        {"strict_mode": True},
-        '{"a":1,"b":1}',
-        "/unevaluatedProperties",
-    ),
-    (objects(properties={"a": {}}), {"strict_mode": True}, '{"b":1}', "/properties"),
-    (objects(required=["a"]), {"strict_mode": True}, '{"a":1}', "/type"),
-    (arrays(uniqueItems=True), {"strict_mode": True}, "[1]", "/type"),
-    (arrays(prefixItems=[INTEGER]), {"strict_mode": True}, "[1,2]", "/prefixItems"),
-    (arrays(items=strings(pattern="a")), {}, '["ba"]', "/items/pattern"),
-    ({"$ref": "#/$defs/x", "$defs": {"x": strings(maxLength=3)}}, {}, r'"\n"', "/$defs/x/maxLength"),
-    ({"anyOf": [INTEGER, strings(pattern="a")]}, {}, '"ba"', "/anyOf/1/pattern"),
-]
+# (schema, a text of a valid instance that XGrammar refuses, the pointer to the keyword)
+LIMITS: list[tuple[Any, str, str]] = [
+    (strings(maxLength=20), r'"a\nb"', "/maxLength"), (strings(minLength=1), r'"\""', "/minLength"),
+    (strings(format="word", minLength=1), r'"\\"', "/minLength"), (strings(pattern="a"), '"bab"', "/pattern"),
+    (strings(pattern="^a"), '"ab"', "/pattern"), (strings(pattern="a$"), '"ba"', "/pattern"),
+    (strings(pattern="^a|b$"), '"ac"', "/pattern"), (strings(pattern=""), '"a"', "/pattern"),
+    (strings(pattern="^.*$"), r'"\""', "/pattern"), (strings(pattern=r"^\S$"), r'"\\"', "/pattern"),
+    (strings(pattern="^[A-z]$"), r'"\\"', "/pattern"), (strings(pattern=r"^\t$"), r'"\t"', "/pattern"),
+    (strings(format="time"), '"12:00:00z"', "/format"), (strings(format="hostname"), '"A"', "/format"),
+    (strings(format="email"), '"a@b.c"', "/format"), (strings(format="uri"), '"http://[::1]/"', "/format"),
+    (strings(format="uri-reference"), '"a:b"', "/format"),
+    (strings(format="ipv6"), '"1::2:1.2.3.4"', "/format"), (numbers(minimum=0), "0.1234567", "/minimum"),
+    (numbers(exclusiveMaximum=1), "-0.0000001", "/exclusiveMaximum"), ({"const": 0.1}, "0.1", "/const"),
+    ({"enum": ["a", {"x": [2**64]}]}, '{"x":[18446744073709551616]}', "/enum"),
+    ({"properties": {"a": {}}}, "1", "/properties"), ({"items": INTEGER}, "1", "/items"),
+    (arrays(minContains=2), "[]", "/minContains"),
+    (arrays(contains=INTEGER, unevaluatedItems=False), "[1]", "/unevaluatedItems"),
+    (objects(properties={"a": {}}, required=["b"]), '{"b":1}', "/required"),
+    (objects(patternProperties={"^a.*$": {}}), '{"b":1}', "/patternProperties"),
+    (objects(patternProperties={"^a": INTEGER}, additionalProperties=False), '{"ab":1}', ""),
+    (objects(propertyNames={"minLength": 1}), r'{"\"":1}', "/propertyNames/minLength"),
+    (arrays(items=strings(pattern="a")), '["ba"]', "/items/pattern"),
+    ({"$ref": "#/$defs/x", "$defs": {"x": strings(maxLength=3)}}, r'"\n"', "/$defs/x/maxLength"),
+    ({"anyOf": [INTEGER, strings(pattern="a")]}, '"ba"', "/anyOf/1/pattern"),
+]  # fmt: skip
+STRICT_LIMITS: list[tuple[Any, str, str]] = [
+    (objects(dependentSchemas={"a": {"properties": {"b": {}}}}, unevaluatedProperties=False),
+     '{"a":1,"b":1}', "/unevaluatedProperties"),
+    (objects(properties={"a": {}}), '{"b":1}', "/properties"), (objects(required=["a"]), '{"a":1}', "/type"),
+    (arrays(uniqueItems=True), "[1]", "/type"), (arrays(prefixItems=[INTEGER]), "[1,2]", "/prefixItems"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "options", "text", "pointer"), LIMITS)
-def test_what_cannot_be_written_is_listed(schema: Any, options: dict[str, Any], text: str, pointer: str):
+@pytest.mark.parametrize(
+    ("schema", "text", "pointer", "options"),
+    [*((*row, {}) for row in LIMITS), *((*row, STRICT) for row in STRICT_LIMITS)],
+)
+def test_what_cannot_be_written_is_listed(schema: Any, text: str, pointer: str, options: dict[str, Any]):
     validator = jsonschema.Draft202012Validator(schema)
     if pointer != "/unevaluatedProperties":  # for jsonschema nothing evaluates "a"; only "b" matters here
         assert validator.is_valid(json.loads(text))
@@ -96,36 +97,33 @@ def test_what_cannot_be_written_is_listed(schema: Any, options: dict[str, Any], 
     assert pointer in pointers if pointer else pointers
 
 
-# (schema, options, texts of valid instances): nothing is narrower
-WRITTEN: list[tuple[Any, dict[str, Any], list[str]]] = [
-    (True, {}, ["1", "{}"]),
-    ({}, {"strict_mode": True}, ['{"a":[{"b":1}]}']),
-    (strings(), {}, [r'"\"\\\n\u0001é"']),
-    (strings(minLength=0), {}, [r'"\""']),
-    (strings(maxLength=0), {}, ['""']),
-    (strings(maxLength=2**31), {}, [r'"\n"']),
-    (strings(pattern="^[a-z]{2}$|^$"), {}, ['""', '"ab"']),
-    (strings(pattern=r"^(a|\d)*é$"), {}, ['"a1é"']),
-    (strings(pattern="(^a$|^b$)"), {}, ['"b"']),
-    (strings(format="uuid"), {}, ['"2eb8aa08-aa98-11ea-b4aa-73b441d16380"']),
-    (strings(format="date", maxLength=3), {}, []),
-    (strings(format="word"), {}, [r'"\n"']),
-    (numbers(), {}, ["1e5", "-0.12345678901"]),
-    (INTEGER | {"minimum": 0}, {}, ["123456789012345678901234567890"]),
-    (INTEGER | {"multipleOf": 7}, {}, ["-14", "0"]),
-    ({"enum": [1, 1.5, 1e16, 0.25, '"\\\n', None, 2**63 - 1]}, {}, ["1.5", "0.25", '"\\"\\\\\\n"', "null"]),
-    (arrays(), {"strict_mode": True}, ["[1]"]),
-    (objects(description="d"), {"strict_mode": True}, ['{"a":1}']),
-    (objects(propertyNames={"pattern": "^[a-z]$"}), {"strict_mode": True}, ['{"a":1}']),
-    (objects(properties={"a": {}}, additionalProperties=True), {"strict_mode": True}, ['{"a":1,"b":1}']),
-    (objects(properties={"a": {}}, additionalProperties=False), {"strict_mode": True}, ['{"a":1}']),
-    (arrays(prefixItems=[INTEGER, strings()], items=True), {"strict_mode": True}, ["[]", '[1,"a",2]']),
-    (arrays(contains=INTEGER, minContains=2), {}, ["[1,2]"]),
-]
+# (schema, texts of valid instances): nothing is narrower
+WRITTEN: list[tuple[Any, list[str]]] = [
+    (True, ["1", "{}"]), (strings(), [r'"\"\\\n\u0001é"']), (strings(minLength=0), [r'"\""']),
+    (strings(maxLength=0), ['""']), (strings(maxLength=2**31), [r'"\n"']),
+    (strings(pattern="^[a-z]{2}$|^$"), ['""', '"ab"']), (strings(pattern=r"^(a|\d)*é$"), ['"a1é"']),
+    (strings(pattern="(^a$|^b$)"), ['"b"']),
+    (strings(format="uuid"), ['"2eb8aa08-aa98-11ea-b4aa-73b441d16380"']),
+    (strings(format="date", maxLength=3), []), (strings(format="word"), [r'"\n"']),
+    (numbers(), ["1e5", "-0.12345678901"]), (INTEGER | {"minimum": 0}, ["123456789012345678901234567890"]),
+    (INTEGER | {"multipleOf": 7}, ["-14", "0"]),
+    ({"enum": [1, 1.5, 1e16, 0.25, '"\\\n', None, 2**63 - 1]}, ["1.5", "0.25", '"\\"\\\\\\n"', "null"]),
+    (arrays(contains=INTEGER, minContains=2), ["[1,2]"]),
+]  # fmt: skip
+STRICT_WRITTEN: list[tuple[Any, list[str]]] = [
+    ({}, ['{"a":[{"b":1}]}']), (arrays(), ["[1]"]), (objects(description="d"), ['{"a":1}']),
+    (objects(propertyNames={"pattern": "^[a-z]$"}), ['{"a":1}']),
+    (objects(properties={"a": {}}, additionalProperties=True), ['{"a":1,"b":1}']),
+    (objects(properties={"a": {}}, additionalProperties=False), ['{"a":1}']),
+    (arrays(prefixItems=[INTEGER, strings()], items=True), ["[]", '[1,"a",2]']),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "options", "texts"), WRITTEN)
-def test_what_can_be_written_is_not_listed(schema: Any, options: dict[str, Any], texts: list[str]):
+@pytest.mark.parametrize(
+    ("schema", "texts", "options"),
+    [*((*row, {}) for row in WRITTEN), *((*row, STRICT) for row in STRICT_WRITTEN)],
+)
+def test_what_can_be_written_is_not_listed(schema: Any, texts: list[str], options: dict[str, Any]):
     assert found(schema, **options) == []
     compiled = compile_plain(schema, **options)
     for text in texts:
@@ -138,62 +136,47 @@ def test_the_order_of_keys_is_listed_once():
     schema = objects(properties={"x": inner, "y": {"enum": [{"a": 1, "b": 2}]}, "z": {"$ref": "#/$defs/o"}})
     schema["$defs"] = {"o": objects(properties={"a": {}}, additionalProperties=False)}
 
-    def ordered(**options: Any) -> list[tuple[str, str]]:
-        narrowed = find_differences(json.dumps(schema), **{**OPEN, **options}).narrowed
-        return [(one.pointer, one.reason) for one in narrowed if one.reason.startswith(ORDER)]
+    def ordered(**options: Any) -> list[Narrowing]:
+        return [one for one in narrowed(schema, **options) if one.reason.startswith(ORDER)]
 
-    assert [pointer for pointer, _ in ordered()] == ["/properties"]
-    assert "2 more places" in ordered()[0][1]
+    assert [one.pointer for one in ordered()] == ["/properties"]
+    assert "2 more places" in ordered()[0].reason
     assert not takes(compile_plain(schema), '{"x":{"b":1,"a":1}}')
-    assert [pointer for pointer, _ in ordered(any_order=True)] == ["/properties/y/enum"]
+    assert [one.pointer for one in ordered(any_order=True)] == ["/properties/y/enum"]
     assert takes(compile_plain(schema, any_order=True), '{"x":{"b":1,"a":1}}')
 
 
 def test_what_strict_mode_forbids_is_listed_once():
     schema = objects(properties={"a": objects(properties={"b": {}}), "c": arrays(minItems=0)})
-    closed = [
-        one
-        for one in find_differences(json.dumps(schema)).narrowed
-        if one.reason.startswith("strict_mode forbids")
-    ]
-    assert [one.pointer for one in closed] == ["/properties"]
-    assert "2 more places" in closed[0].reason
-
-
-def test_keywords_that_the_draft_does_not_know_are_listed():
-    old = {"$schema": "http://json-schema.org/draft-04/schema#", "const": 1}
-    assert jsonschema.Draft4Validator(old).is_valid(2)
-    assert not takes(compile_plain(old), "2")
-    assert found(old) == ["/const"]
-    seven = {"$schema": "http://json-schema.org/draft-07/schema#", **arrays(prefixItems=[INTEGER])}
-    assert jsonschema.Draft7Validator(seven).is_valid(["a"])
-    assert not takes(compile_plain(seven), '["a"]')
-    assert found(seven) == ["/prefixItems"]
-    assert found({"const": 1}) == []
+    (closed,) = (one for one in narrowed(schema, **STRICT) if one.reason.startswith("strict_mode forbids"))
+    assert closed.pointer == "/properties" and "2 more places" in closed.reason
 
 
 @pytest.mark.parametrize(
-    ("pattern", "limit"),
+    ("draft", "validator", "schema", "instance"),
     [
-        ("^a$", ""),
-        ("^(a|b)$", ""),
-        ("(^a|^b)$", ""),
-        ("(^a|b)$", UNANCHORED),
-        ("(^a)?b$", UNANCHORED),
-        ("^a(b$)", ""),
-        ("^a(b$)*", UNANCHORED),
-        (".*a.*", ESCAPED),
-        ("^.+$", ESCAPED),
-        ("^[^a]$", ESCAPED),
-        ("^[ -#]$", ESCAPED),
-        ("^[#-&]$", ""),
-        ("^[\\d\\w]$", ESCAPED),
-        (r"^\d\w$", ""),
-        (r"^\s$", ESCAPED),
-        (r"^\u0022$", ESCAPED),
-        (r"^\.\-$", ""),
-        ("^[a", UNANCHORED),
+        ("draft-04", jsonschema.Draft4Validator, {"const": 1}, 2),
+        ("draft-07", jsonschema.Draft7Validator, arrays(prefixItems=[INTEGER]), ["a"]),
     ],
+)
+def test_keywords_that_the_draft_does_not_know_are_listed(
+    draft: str, validator: Any, schema: Any, instance: Any
+):
+    old = {"$schema": f"http://json-schema.org/{draft}/schema#", **schema}
+    assert validator(old).is_valid(instance)
+    assert not takes(compile_plain(old), write(instance))
+    assert found(old) and not found(schema)
+
+
+LIMITED = {
+    "": ["^a$", "^(a|b)$", "(^a|^b)$", "^a(b$)", "^[#-&]$", r"^\d\w$", r"^\.\-$"],
+    UNANCHORED: ["(^a|b)$", "(^a)?b$", "^a(b$)*", "^[a"],
+    ESCAPED: [".*a.*", "^.+$", "^[^a]$", "^[ -#]$", "^[\\d\\w]$", r"^\s$", r"^\u0022$"],
+}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "limit"), [(pattern, limit) for limit, patterns in LIMITED.items() for pattern in patterns]
 )
 def test_limits_of_patterns(pattern: str, limit: str):
     assert pattern_limit(pattern) == limit
@@ -201,7 +184,7 @@ def test_limits_of_patterns(pattern: str, limit: str):
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer_info(relaxed.bytes_info())
+    return Vocabulary.from_tokenizer_info(bytes_info())
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from typing import Any
 
-import numpy as np
 import pytest
 import xgrammar
 
@@ -17,7 +18,8 @@ from hybrid.xgrammar.sanitize import (
     shield_root,
     without_lookahead,
 )
-from tests.matchers import allowed, flags_of
+from tests.classifiers import vocabulary_of
+from tests.matchers import mask_of
 
 VALUE = r"""
 root ::= "[" value ws "]"
@@ -39,16 +41,15 @@ FEW_TOKENS = {
     "two brackets": (VALUE, [b'"\n]', b'""\n]'], b"["),
     "five tokens": (VALUE, [b'"\n', b'""\n', b'"x', b'""\n\n', b"]"], b"["),
 }
+X_OR_Y = 'a ::= "x" | "y" a'
 WRONG_BY_LOOKAHEAD = {
     # text in ASCII against the low bytes of U+0800 and U+4E2D: space and line feed lie between them
     "low bytes": ("root ::= (([\\n-я])|[\\0-\\f]{1}[^ࠀ-中]){5}", [b"\t   \n", b"\tPath"], b""),
-    "low bytes after a call": ('root ::= a [^ࠀ-中]\na ::= "x" | "y" a', [b"x!", b"x ", b"y", b"x"], b"y"),
+    "low bytes after a call": (f"root ::= a [^ࠀ-中]\n{X_OR_Y}", [b"x!", b"x ", b"y", b"x"], b"y"),
     # first bytes of a character that no member of the class begins with
-    "begun character": (
-        'root ::= a [a-z] "!"\na ::= "x" | "y" a', [b"x\xe0", b"xa", b"x\xf0", b"xz!"], b"",
-    ),
+    "begun character": (f'root ::= a [a-z] "!"\n{X_OR_Y}', [b"x\xe0", b"xa", b"x\xf0", b"xz!"], b""),
     "begun character of two": (
-        'root ::= a [^à-ÿ] | "x" [à-ÿ]\na ::= "x" | "y" a', [b"yx\xc3", b"x\xc3", b"yx\xc4", b"yxa"], b"",
+        f'root ::= a [^à-ÿ] | "x" [à-ÿ]\n{X_OR_Y}', [b"yx\xc3", b"x\xc3", b"yx\xc4", b"yxa"], b"",
     ),
     # a class that is repeated over 128 times is asserted 128 times
     "bounded repeat": ('root ::= "(" [^ࠀ-中]{129,140} ")"', [b"( ", b"(a", b"  ", b"a"], b"("),
@@ -62,41 +63,29 @@ def plain(grammar: str, vocabulary: Vocabulary) -> xgrammar.GrammarMatcher:
     return xgrammar.GrammarMatcher(compiler.compile_grammar(grammar))
 
 
-def taken_by(judge: xgrammar.GrammarMatcher, vocabulary: Vocabulary) -> list[bool]:
-    return [judge.fork().accept_token(token_id) for token_id in range(vocabulary.size)]
+def matcher_of(grammar: Any, vocabulary: Vocabulary, strategy: str = "auto") -> GrammarMatcher:
+    return GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
 
 
-def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
-    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
+def taken_by(judge: xgrammar.GrammarMatcher, vocabulary: Vocabulary) -> list[int]:
+    return [token_id for token_id in range(vocabulary.size) if judge.fork().accept_token(token_id)]
 
 
-@pytest.mark.parametrize("strategy", ["representatives", "classifier", "auto", "engine"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        *itertools.product(CASES, ("representatives", "classifier", "auto")),
+        *itertools.product(CALLED_ROOT, ["engine"]),  # in the other cases, its masks are XGrammar's own
+    ],
+)
 def test_masks_follow_accept_token(name: str, strategy: str) -> None:
-    if strategy == "engine" and name not in CALLED_ROOT:
-        pytest.skip("its masks are XGrammar's own")
     grammar, tokens, prefix = CASES[name]
     vocabulary = vocabulary_of(tokens)
-    matcher, judge = (
-        GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)),
-        plain(grammar, vocabulary),
-    )
+    matcher, judge = matcher_of(grammar, vocabulary, strategy), plain(grammar, vocabulary)
     assert matcher.accept_string(prefix) and judge.accept_string(prefix)
     taken = taken_by(judge, vocabulary)
-    assert any(taken) and (taken[1] or name not in FEW_TOKENS)
-    assert flags_of(matcher).tolist() == taken
-
-
-def test_plain_masks_are_wrong_after_calls() -> None:
-    # otherwise the cases above prove nothing
-    wrong = 0
-    for grammar, tokens, prefix in WRONG_BY_LOOKAHEAD.values():
-        vocabulary = vocabulary_of(tokens)
-        judge = plain(grammar, vocabulary)
-        assert judge.accept_string(prefix)
-        taken = np.flatnonzero(taken_by(judge, vocabulary)).tolist()
-        wrong += allowed(judge, vocabulary.size)[1] != taken
-    assert wrong >= 4
+    assert taken and (1 in taken or name not in FEW_TOKENS)
+    assert mask_of(matcher) == taken
 
 
 def test_prefixes_are_those_that_are_missing() -> None:
@@ -104,63 +93,51 @@ def test_prefixes_are_those_that_are_missing() -> None:
     assert prefix_closed([]) == []
 
 
+def serialised(ebnf: str) -> dict[str, Any]:
+    return json.loads(xgrammar.Grammar.from_ebnf(ebnf).serialize_json())
+
+
 def test_only_a_called_root_gets_a_caller() -> None:
-    plain = json.loads(xgrammar.Grammar.from_ebnf('root ::= "a" b\nb ::= "b"').serialize_json())
-    assert not shield_root(plain)
-    called = json.loads(xgrammar.Grammar.from_ebnf('root ::= "a" b\nb ::= "b" | root').serialize_json())
+    assert not shield_root(serialised('root ::= "a" b\nb ::= "b"'))
+    called = serialised('root ::= "a" b\nb ::= "b" | root')
     rules = len(called["rules"])
     assert shield_root(called)
     assert called["root_rule_id"] == rules == len(called["rules"]) - 1
-    matcher = GrammarMatcher(
-        GrammarCompiler(Vocabulary.from_bytes([b"a", b"b"])).compile_grammar(
-            xgrammar.Grammar.deserialize_json(json.dumps(called))
-        )
-    )
+    grammar = xgrammar.Grammar.deserialize_json(json.dumps(called))
+    matcher = matcher_of(grammar, Vocabulary.from_bytes([b"a", b"b"]))
     assert matcher.accept_string("aaab") and matcher.is_completed()
 
 
 def test_lookahead_assertions_are_dropped() -> None:
-    serialized = json.loads(xgrammar.Grammar.from_ebnf('root ::= a "z"\na ::= "x" (="z")').serialize_json())
-    assert without_lookahead(serialized)
-    assert not without_lookahead(serialized)
+    grammar = serialised('root ::= a "z"\na ::= "x" (="z")')
+    assert without_lookahead(grammar) and not without_lookahead(grammar)
 
 
 def test_only_classes_after_calls_become_rules() -> None:
-    def changed(text: str) -> dict[str, object] | None:
-        serialized = json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json())
-        before = len(serialized["rules"])
-        if not classes_as_rules(serialized):
-            assert len(serialized["rules"]) == before
-            return None
-        xgrammar.Grammar.deserialize_json(json.dumps(serialized))  # fails if the layout is wrong
-        return serialized
-
-    assert changed('root ::= [a-z] "x" [0-9]* a\na ::= "b" a | "c"') is None
-    found = changed('root ::= a [a-z] a [a-z] [0-9]*\na ::= "b" a | "c"\nclass ::= "d"\nnever ::= "e"')
-    assert found is not None
-    names = [rule[0] for rule in found["rules"]]  # type: ignore[attr-defined]
+    untouched = serialised('root ::= [a-z] "x" [0-9]* a\na ::= "b" a | "c"')
+    assert not classes_as_rules(untouched) and len(untouched["rules"]) == 2
+    changed = serialised('root ::= a [a-z] a [a-z] [0-9]*\na ::= "b" a | "c"\nclass ::= "d"\nnever ::= "e"')
+    assert classes_as_rules(changed)
+    xgrammar.Grammar.deserialize_json(json.dumps(changed))  # fails if the layout is wrong
+    names = [rule[0] for rule in changed["rules"]]
     assert len(names) == len(set(names)) == 4 + 3  # equal classes share a rule
 
 
 def test_classes_after_calls_stay_where_ids_are_read_as_text() -> None:
-    # text that was read as an id too goes on at another position, and with rules of our own elsewhere
-    tokens = [b"\xed\x9f\xbe", b"\t\xed\x9f\xbf", b"\t", b"q"]
-    vocabulary = vocabulary_of(tokens)
+    """Text that was read as an id too goes on at another position, and with rules of our own elsewhere."""
+    vocabulary = vocabulary_of([b"\xed\x9f\xbe", b"\t\xed\x9f\xbf", b"\t", b"q"])
     grammar = "root ::= p{5}\np ::= q? Token(0) [^\\u4e2d-\\ue000 ] | [^\\x09-_] Token(3)\nq ::= Token(3)"
-    matcher = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar(grammar))
-    judge = plain(grammar, vocabulary)
+    matcher, judge = matcher_of(grammar, vocabulary), plain(grammar, vocabulary)
     assert matcher.accept_token(0) and judge.accept_token(0)
     taken = taken_by(judge, vocabulary)
-    assert taken[1] and flags_of(matcher).tolist() == taken
+    assert 1 in taken and mask_of(matcher) == taken
 
 
 def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2])
     grammar = "root ::= p{5}\np[temperature=0.5] ::= [ab]\n"
     heats = []
     for strategy in ("engine", "representatives"):
-        compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
-        matcher = GrammarMatcher(compiled)
+        matcher = matcher_of(grammar, vocabulary_of([b"a", b"b"]), strategy)
         heats.append([matcher.temperature])
         while matcher.accept_token(1):
             heats[-1].append(matcher.temperature)
@@ -184,20 +161,17 @@ def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
     ],
 )
 def test_texts_without_end(ebnf: str, wanted: bool) -> None:
-    grammar = xgrammar.Grammar.from_ebnf(ebnf)
-    assert has_texts_without_end(json.loads(grammar.serialize_json())) == wanted
+    assert has_texts_without_end(serialised(ebnf)) == wanted
     vocabulary = vocabulary_of([b"a", b"b", b"x", b"y", b"<"])
     # XGrammar's search does not return where text is forced without end
     forced = "" if wanted else plain(ebnf, vocabulary).find_jump_forward_string()
     for strategy in ("representatives", "engine"):
-        compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
-        assert GrammarMatcher(compiled).find_jump_forward_string() == forced
+        assert matcher_of(ebnf, vocabulary, strategy).find_jump_forward_string() == forced
 
 
 @pytest.mark.parametrize("strategy", ["representatives", "engine"])
 def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: str) -> None:
-    compiler = GrammarCompiler(vocabulary_of([b"a", b"b"]), strategy=strategy)
-    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "b" p\np ::= "a" p'))
+    matcher = matcher_of('root ::= "b" p\np ::= "a" p', vocabulary_of([b"a", b"b"]), strategy)
     assert matcher.accept_string("ba")
     assert matcher.find_jump_forward_string() == ""
 
@@ -212,6 +186,5 @@ def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: 
     ],
 )
 def test_forced_text_before_ids_ends(ebnf: str, forced: str) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"<x>", b""], stop_token_ids=3)
-    compiled = GrammarCompiler(vocabulary, strategy="engine").compile_grammar(ebnf)
-    assert GrammarMatcher(compiled).find_jump_forward_string() == forced
+    matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), "engine")
+    assert matcher.find_jump_forward_string() == forced

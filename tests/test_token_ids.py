@@ -34,8 +34,8 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.classifier.promotion import reachable_again
 from hybrid.files import can_be_written
-from tests.matchers import bits_of, mask_of
-from tests.test_token_level import EBNF, STOPS, TOKENS, parse, random_grammar, walk
+from tests.matchers import bits_of, ids_of, mask_of
+from tests.test_token_level import EBNF, STOPS, TOKENS, parse, walk
 from tests.versions import ids_as_wholes
 
 pytestmark = ids_as_wholes
@@ -81,6 +81,11 @@ def compiled_both(
     return GrammarCompiler(vocabulary, **options).compile_grammar(grammar), plain
 
 
+def walk_both(ours: CompiledGrammar, plain: CompiledGrammar, rng: random.Random, **options: Any) -> bool:
+    """Walk new matchers of both; return whether the classifier was in use to the end."""
+    return walk(GrammarMatcher(ours, **options), GrammarMatcher(plain, **options), rng)[0]
+
+
 CASES = [name for name in EBNF if ("token" in name or "excl" in name) and "budget" not in name]
 
 
@@ -92,23 +97,52 @@ def test_masks_follow_accept_token(name: str) -> None:
         ours, plain = compiled_both(grammar, **options)
         assert ours.strategy == "classifier"
         for number in range(6):
-            walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
+            walk_both(ours, plain, rng)
             if number == 2:
                 assert ours.classes is not None  # masks came from walks until now
             elif number == 4:
                 ours.promote()
 
 
-@pytest.mark.parametrize("construct", ["token", "excluded"])
+def random_grammar(rng: random.Random, construct: str) -> str:
+    """A few random rules over a small alphabet, with `construct` of random ids.
+
+    There is no recursion: XGrammar may use all memory if it is ambiguous.
+    """
+
+    def element(later: list[str], nested: bool = False) -> str:
+        kind = rng.random()
+        if kind < 0.13:
+            ids = rng.choices(range(VOCABULARY.size), k=rng.randint(1, 3))
+            return f"{construct}({', '.join(map(str, ids))})"
+        if kind < 0.5:
+            return f'"{"".join(rng.choices("abc<é日", k=rng.randint(1, 3)))}"'
+        if kind < 0.65:
+            return rng.choice(["[ab]", "[^b]", "[^<]", "[a-cé]", "[b<]*"])
+        if kind < 0.85 and later:
+            return rng.choice(later)
+        return '"a"' if nested else f"({body(later, True)}){rng.choice(['', '?', '+', '{1,2}'])}"
+
+    def body(later: list[str], nested: bool = False) -> str:
+        return " | ".join(
+            " ".join(element(later, nested) for _ in range(rng.randint(1, 3)))
+            for _ in range(rng.randint(1, 3))
+        )
+
+    names = ["r0", "r1", "r2"]
+    rules = [f"{name} ::= {body(names[place:])}" for place, name in enumerate(names, 1)]
+    return "\n".join([f"root ::= {body(names)} | r0 r1", *rules])
+
+
+@pytest.mark.parametrize("construct", ["Token", "ExcludeToken"])
 def test_random_grammars(construct: str) -> None:
     ends: Counter[bool] = Counter()
     for seed in range(25):
         rng = random.Random(f"ids {construct} {seed}")
-        text = random_grammar(rng, VOCABULARY.size, construct)
-        ours, plain = compiled_both(xgrammar.Grammar.from_ebnf(text))
+        ours, plain = compiled_both(xgrammar.Grammar.from_ebnf(random_grammar(rng, construct)))
         assert ours.strategy == "classifier"
         for number in range(4):
-            ends[walk(GrammarMatcher(ours), GrammarMatcher(plain), rng, 8)[0]] += 1
+            ends[walk_both(ours, plain, rng)] += 1
             if number == 1:
                 assert ours.classes is not None
     assert ends[True] > 40 and ends[False] > 5  # False if an id was read both ways; both must occur
@@ -120,8 +154,7 @@ def test_stop_tokens_of_a_request() -> None:
     for name in ("token without text, stop ids", "excluded, then text"):
         ours, plain = compiled_both(parse(name))
         for stops in ([2], [5, 7], [0, 55]):
-            first, second = (GrammarMatcher(each, override_stop_tokens=stops) for each in (ours, plain))
-            walk(first, second, rng)
+            walk_both(ours, plain, rng, override_stop_tokens=stops)
 
 
 def test_full_tables_are_begun_anew() -> None:
@@ -179,7 +212,7 @@ def test_classes_tell_named_ids_from_equal_texts() -> None:
     assert classes.n_classes <= 2 + 6  # all others; a stop id that is text; what holds byte 255
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_what_names_ids_is_not_written(tmp_path: Path) -> None:
     ours, _ = compiled_both(of_format(TRIGGERED), strategy="classifier")
     assert not can_be_written(ours)
     with pytest.raises(StrategyError, match="names token ids"):
@@ -192,25 +225,26 @@ def test_what_is_refused(tmp_path: Path) -> None:
     waiting = walked.compile_grammar(of_format(TRIGGERED))
     walked.close()
     assert waiting.known_classes is None, "nothing is found to be written that is not"
-    many = Vocabulary.from_bytes(
-        [b"a%d\xff" % i for i in range(MOST_ESCAPED + 1)] + [b""], stop_token_ids=[65]
-    )
-    assert (
-        "contain byte 255, but the limit is 64; use a grammar that names no ids"
-        in compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)[0].reason
-    )
+
+
+def test_what_is_too_much_is_refused() -> None:
+    texts = [b"a%d\xff" % number for number in range(MOST_ESCAPED + 1)]
+    many = Vocabulary.from_bytes([*texts, b""], stop_token_ids=[65])
+    compiled, _ = compiled_both(xgrammar.Grammar.from_ebnf("root ::= Token(3)"), many)
+    assert "contain byte 255, but the limit is 64; use a grammar that names no ids" in compiled.reason
     groups = " | ".join(f"Token({i})" for i in range(MOST_GROUPS))
+    grammar = read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}"))
     with pytest.raises(
         UnsupportedGrammar, match=r"254 groups of token ids, but the limit is 253; .* name fewer ids"
     ):
-        ids_as_bytes(read_grammar(xgrammar.Grammar.from_ebnf(f"root ::= {groups}")))
+        ids_as_bytes(grammar)
 
 
 def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
     rng = random.Random(9)
     ours, plain = compiled_both(of_format(FORMATS["two triggers"]), budget=Budget(table_bytes=1))
     for _ in range(4):
-        walk(GrammarMatcher(ours), GrammarMatcher(plain), rng)
+        walk_both(ours, plain, rng)
 
 
 def test_a_classifier_of_which_states_are_left_is_completed() -> None:
@@ -224,14 +258,12 @@ def test_a_classifier_of_which_states_are_left_is_completed() -> None:
     walked.classifier.reachable = None
     assert walked.promote()
     for _ in range(3):
-        walk(GrammarMatcher(walked), GrammarMatcher(plain), rng)
+        walk_both(walked, plain, rng)
 
 
 def test_byte_255_is_read_twice() -> None:
-    edges = np.array(
-        [[0, 1, 0, 255, 1], [1, 1, 255, 255, 0], [1, 1, 7, 254, 1], [1, 2, 255, 255, 0]], np.int64
-    )
-    found, n_states = escaped_edges(edges, 2)
+    edges = [[0, 1, 0, 255, 1], [1, 1, 255, 255, 0], [1, 1, 7, 254, 1], [1, 2, 255, 255, 0]]
+    found, n_states = escaped_edges(np.array(edges, np.int64), 2)
     assert n_states == 4
     assert sorted(found.tolist()) == [
         [0, 1, 0, 254, 1], [0, 1, 255, 255, 2], [1, 1, 7, 254, 1], [1, 1, 255, 255, 3], [1, 2, 255, 255, 0],
@@ -243,57 +275,33 @@ def test_byte_255_is_read_twice() -> None:
 def test_what_is_new_is_met_in_compiled_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled code must handle all rows, drafts included, except for an id that is read both ways."""
     compiled, plain = compiled_both(of_format(FORMATS[name]))
-    rng = random.Random(name)
-    expected = mask_of_each(plain, path := accepted_ids(plain, rng))
+    matcher, rng = GrammarMatcher(plain), random.Random(name)
+    path, expected = [], [mask_of(matcher)]
+    for _ in range(10):  # preferably ids that are read as ids, and no stop tokens
+        ids = [5, 2, *rng.sample(expected[-1], len(expected[-1]))]
+        following = [token for token in ids if token in expected[-1] and token not in STOPS]
+        if not following or not matcher.accept_token(following[0]):
+            break
+        path.append(following[0])
+        expected.append(mask_of(matcher))
+    assert path
     monkeypatch.setattr(ClassifierFollower, "_ask", lambda *_: pytest.fail("asked in Python"))
     matcher = GrammarMatcher(compiled)
-    assert mask_of_each(compiled, path, matcher) == expected
+    for token, wanted in zip([*path, None], expected, strict=True):
+        assert mask_of(matcher) == wanted
+        assert token is None or matcher.accept_token(token)
     batch = allocate_token_bitmask(1 + len(path), VOCABULARY.size)
     again, _ = compiled_both(of_format(FORMATS[name]))
-    drafts = BatchGrammarMatcher()
-    taken = drafts.batch_fill_draft_bitmask([GrammarMatcher(again)], batch, [path])
+    taken = BatchGrammarMatcher().batch_fill_draft_bitmask([GrammarMatcher(again)], batch, [path])
     assert taken == [len(path)]
-    assert [row.tobytes() for row in batch.numpy()[: len(expected)]] == expected
-
-
-def accepted_ids(compiled: CompiledGrammar, rng: random.Random, steps: int = 10) -> list[int]:
-    """Return ids that are accepted in sequence, preferably ids that are read as ids, without stop tokens."""
-    matcher = GrammarMatcher(compiled)
-    path: list[int] = []
-    while len(path) < steps:
-        ids = [5, 2, *rng.sample(range(VOCABULARY.size), VOCABULARY.size)]
-        following = next((i for i in ids if i not in STOPS and matcher.accept_token(i)), None)
-        if following is None:
-            break
-        path.append(following)
-    assert path
-    return path
-
-
-def mask_of_each(
-    compiled: CompiledGrammar, path: list[int], matcher: GrammarMatcher | None = None
-) -> list[bytes]:
-    """Return the masks before each id of a path and after the last one."""
-    matcher = matcher or GrammarMatcher(compiled)
-    bitmask = allocate_token_bitmask(1, VOCABULARY.size)
-    found = []
-    for token_id in [*path, None]:
-        matcher.fill_next_token_bitmask(bitmask)
-        found.append(bitmask.numpy()[0].tobytes())
-        assert token_id is None or matcher.accept_token(token_id)
-    return found
+    assert [ids_of(row, VOCABULARY.size) for row in batch] == expected
 
 
 def test_ids_of_one_vocabulary_are_read_once_and_follow_each_grammar() -> None:
     for named, read in (({5: 1, 4: 1, 12: 2}, (0, 2)), ({5: 1, 3: 2}, (1,)), ({}, (0,))):
-        symbols = Symbols(named, 3, read)
-        ids = NamedIds(symbols, VOCABULARY)
+        ids = NamedIds(Symbols(named, 3, read), VOCABULARY)
         assert ids.texts is text_ids(VOCABULARY)
-        expected = [
-            group if text and (group := named.get(i, 0)) in read else -1
-            for i, text in enumerate(VOCABULARY.tokens)
-        ]
-        assert [ids.group(i) for i in range(VOCABULARY.size)] == expected
-        assert bits_of(ids.others(), VOCABULARY.size).tolist() == [
-            bool(text) and i not in named for i, text in enumerate(VOCABULARY.tokens)
-        ]
+        for token, text in enumerate(VOCABULARY.tokens):
+            group = named.get(token, 0)
+            assert ids.group(token) == (group if text and group in read else -1)
+            assert bits_of(ids.others(), VOCABULARY.size)[token] == (text != b"" and not group)

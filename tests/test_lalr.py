@@ -1,30 +1,25 @@
-"""Terminal sequences on stacks: numbers, kinds and the automaton, compared with plain simulation."""
+"""The LALR machine against Lark's own parser; terminal sequences on stacks against plain simulation."""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import lark
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lark.exceptions import UnexpectedInput
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lark.lalr import LalrMachine, SequenceTable, stack_automaton
+from equivalence.lark.lalr import LalrMachine, SequenceTable, may_follow, read_machine, stack_automaton
+from equivalence.lark.lalr.machine import END
 from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
 from equivalence.lark.lalr.sequences import DEAD, PASS
-from tests.lark_machines import (
-    SHIPPED,
-    SMALL,
-    built,
-    machine_of,
-    random_grammar,
-    random_stack_path,
-    small_names,
-)
+from tests.lark_machines import SHIPPED, SMALL, Built, build, built, random_grammar, random_walk, small_names
 
 FEW = (
     "dangling else",
@@ -34,37 +29,120 @@ FEW = (
 )
 
 
+def machine_of(text: str) -> LalrMachine:
+    """The parser's machine of a grammar."""
+    return build(text).machine
+
+
+def some_random_grammars(seed: int, count: int) -> Iterator[Built]:
+    """The first few that Lark builds and that have more than a handful of states."""
+    rng = random.Random(seed)
+    drawn = (random_grammar(rng) for _ in itertools.count())
+    return itertools.islice((one for one in drawn if one is not None and one.machine.n_states > 5), count)
+
+
+# ---- the machine
+
+
+def larks_own(grammar: lark.Lark, terminals: Iterable[str]) -> int:
+    """Count the terminals of a sequence that Lark's own parser shifts; `END` may be the last one."""
+    state = grammar.parse_interactive("").parser_state
+    shifted = 0
+    for terminal in terminals:
+        try:
+            state.feed_token(lark.Token(terminal, ""), terminal == END)
+        except UnexpectedInput:
+            break
+        shifted += 1
+    return shifted
+
+
+def check_against_lark(grammar: Built, rounds: int, rng: random.Random) -> None:
+    """Assert that both parsers get equally far in a random text, in half of the cases with a few random
+    terminals at its end."""
+    machine = grammar.machine
+    for _ in range(rounds):
+        sequence = random_walk(machine, rng.randint(0, 25), rng)[0]
+        if rng.random() < 0.5:
+            sequence += rng.choices(range(len(machine.terminals) - 1), k=rng.randint(1, 3))
+        sequence.append(len(machine.terminals) - 1)
+        shifted = larks_own(grammar.lark, [machine.terminals[terminal] for terminal in sequence])
+        for size in range(len(sequence) + 1):
+            assert takes(machine, (machine.start,), sequence[:size]) == (size <= shifted), sequence
+
+
+@pytest.mark.parametrize("name", [*SMALL, *SHIPPED])
+def test_the_machine_shifts_what_lark_shifts(name: str) -> None:
+    check_against_lark(built(name), 60, random.Random(name))
+
+
+def test_the_machine_shifts_what_lark_shifts_on_random_grammars() -> None:
+    rng = random.Random(2)
+    for grammar in some_random_grammars(3, 100):
+        check_against_lark(grammar, 15, rng)
+
+
+def test_stacks_have_the_tops_and_followers_that_the_machine_says() -> None:
+    for grammar in [*some_random_grammars(6, 40), built("dangling else"), built("c_like.lark")]:
+        machine, rng = grammar.machine, random.Random(7)
+        follow, tops, shifted_by = may_follow(machine), machine.tops, machine.shifted_by
+        for stack in some_stacks(machine, 10, 12, rng):
+            assert tops[stack[-1]]
+            for terminal in range(len(machine.terminals)):
+                if shifted_by[stack[-1]] >= 0 and shift(machine, stack, terminal) is not None:
+                    assert follow[shifted_by[stack[-1]], terminal]
+    assert not may_follow(built("dangling else").machine).all()
+
+
+def test_other_parsers_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedGrammar, match="must be 'lalr', but is 'earley'"):
+        read_machine(lark.Lark('start: "a"', parser="earley"), ("A",))
+    both = lark.Lark('start: "a"\nother: "a"', parser="lalr", start=["start", "other"])
+    with pytest.raises(UnsupportedGrammar, match="one start symbol, but has other, start"):
+        read_machine(both, ("A",))
+    with pytest.raises(UnsupportedGrammar, match=r"\['B'\], which the lexer does not have"):
+        read_machine(lark.Lark('start: "a" "b"', parser="lalr"), ("A",))
+
+
+def test_terminals_that_no_rule_names_are_numbered_too() -> None:
+    machine = machine_of('start: "a"\nB: "b"\n%ignore B')
+    assert sorted(machine.terminals) == ["$END", "A", "B"] and machine.terminals[-1] == "$END"
+    assert not machine.action[:, machine.terminals.index("B")].any()
+
+
+# ---- sequences
+
+
 def some_stacks(machine: LalrMachine, rounds: int, most: int, rng: random.Random) -> list[Stack]:
     """Distinct stacks that random prefixes of texts lead to."""
-    return list({stack for _ in range(rounds) for stack in random_stack_path(machine, most, rng)})
+    return list({stack for _ in range(rounds) for stack in random_walk(machine, most, rng)[1]})
 
 
-def some_sequences(
-    machine: LalrMachine, stacks: list[Stack], count: int, rng: random.Random
-) -> list[tuple[int, ...]]:
-    """Sequences that some stack accepts, the same with one terminal changed, and entirely random ones.
+def some_sequences(machine: LalrMachine, count: int, rng: random.Random) -> list[tuple[int, ...]]:
+    """Parts of random texts, the same with one terminal changed, and entirely random sequences.
 
     The end of input occurs only as the last terminal of a sequence.
     """
-    n = len(machine.terminals)
-    found: list[tuple[int, ...]] = [(), (n - 1,)]
+    end = len(machine.terminals) - 1
+    found: list[tuple[int, ...]] = [(), (end,)]
     for _ in range(count):
-        stack, sequence = rng.choice(stacks), []
-        for _ in range(rng.choice([1, 2, 3, 5, 12])):
-            fitting = [t for t in range(n) if shift(machine, stack, t) is not None]
-            if not fitting:
-                break
-            sequence.append(rng.choice(fitting))
-            if sequence[-1] == n - 1:
-                break
-            stack = shift(machine, stack, sequence[-1])
+        text = random_walk(machine, 14, rng)[0]
+        begin = rng.randint(0, len(text))
+        sequence = text[begin : begin + rng.choice([1, 2, 3, 5, 12])]
+        if begin + len(sequence) == len(text):
+            sequence.append(end)
         found.append(tuple(sequence))
-        if sequence:
-            place = rng.randrange(len(sequence))
-            sequence[place] = rng.randrange(n - (place < len(sequence) - 1))
-            found.append(tuple(sequence))
-        found.append((*rng.choices(range(n - 1), k=rng.randint(0, 2)), rng.randrange(n)))
+        place = rng.randrange(len(sequence))
+        sequence[place] = rng.randrange(end + 1 if place == len(sequence) - 1 else end)
+        found.append(tuple(sequence))
+        found.append((*rng.choices(range(end), k=rng.randint(0, 2)), rng.randrange(end + 1)))
     return list(dict.fromkeys(found))
+
+
+def sequences_of(name: str, count: int, seed: int) -> tuple[LalrMachine, list[tuple[int, ...]]]:
+    """The machine of a grammar, and some sequences for it."""
+    machine = built(name).machine
+    return machine, some_sequences(machine, count, random.Random(seed))
 
 
 def numbers_of(table: SequenceTable, sequences: Iterable[tuple[int, ...]]) -> np.ndarray:
@@ -83,7 +161,7 @@ def check(machine: LalrMachine, rounds: int, count: int, seed: int) -> None:
     """Assert that numbers, kinds and the automaton agree with `takes` on random stacks and sequences."""
     rng = random.Random(seed)
     stacks = some_stacks(machine, rounds, 14, rng)
-    sequences = some_sequences(machine, stacks, count, rng)
+    sequences = some_sequences(machine, count, rng)
     table = SequenceTable(machine)
     numbers = numbers_of(table, sequences)
     automaton, kinds = stack_automaton(table, numbers)
@@ -119,9 +197,8 @@ def test_few_kinds_remain_of_many_sequences() -> None:
     """All sequences of up to three terminals have about as few kinds as stacks can distinguish."""
     machine = built("error after several reductions").machine
     n = len(machine.terminals)
-    sequences: list[tuple[int, ...]] = [(a,) for a in range(n)]
-    sequences += [(a, b) for a in range(n - 1) for b in range(n)]
-    sequences += [(a, *more) for a in range(n - 1) for more in sequences if len(more) == 2]
+    whole = (itertools.product(*[range(n - 1)] * (length - 1), range(n)) for length in (1, 2, 3))
+    sequences = list(itertools.chain.from_iterable(whole))
     table = SequenceTable(machine)
     automaton, _ = stack_automaton(table, numbers_of(table, sequences))
     stacks = some_stacks(machine, 200, 14, random.Random(4))
@@ -134,16 +211,11 @@ def test_few_kinds_remain_of_many_sequences() -> None:
 # ---- growing, and bounds
 
 
-def small_table(machine: LalrMachine, **bounds: int) -> SequenceTable:
-    return SequenceTable(machine, initial=1, **bounds)
-
-
 @pytest.mark.kernels
 @pytest.mark.parametrize("name", [*FEW, "c_like.lark"])
 def test_tables_that_begin_tiny_say_the_same(name: str) -> None:
-    machine, rng = built(name).machine, random.Random(5)
-    sequences = some_sequences(machine, some_stacks(machine, 12, 14, rng), 12 if name in SMALL else 200, rng)
-    usual, tiny = SequenceTable(machine), small_table(machine)
+    machine, sequences = sequences_of(name, 12 if name in SMALL else 200, 5)
+    usual, tiny = SequenceTable(machine), SequenceTable(machine, initial=1)
     before = tiny.sequence_numbers.nbytes
     found = numbers_of(usual, sequences)
     assert np.array_equal(numbers_of(tiny, sequences), found)
@@ -154,22 +226,15 @@ def test_tables_that_begin_tiny_say_the_same(name: str) -> None:
 
 
 def test_too_many_sequences_are_an_error() -> None:
-    machine, rng = built("c_like.lark").machine, random.Random(7)
-    sequences = some_sequences(machine, some_stacks(machine, 12, 14, rng), 200, rng)
+    machine, sequences = sequences_of("c_like.lark", 200, 7)
     with pytest.raises(BudgetExceeded, match="the limit is 20"):
         numbers_of(SequenceTable(machine, max_sequences=20), sequences)
-    enough = SequenceTable(machine)
-    numbers_of(enough, sequences)
-    with pytest.raises(BudgetExceeded, match=r"bytes"):
-        numbers_of(
-            SequenceTable(machine, max_bytes=enough.sequence_numbers.nbytes // 4, initial=1), sequences
-        )
 
 
 @pytest.mark.kernels
 def test_bounds_of_bytes_do_not_refuse_what_tables_begin_with() -> None:
     machine = built("dangling else").machine
-    table = small_table(machine, max_bytes=1 << 10)
+    table = SequenceTable(machine, initial=1, max_bytes=1 << 10)
     assert table.sequence_numbers.nbytes > 1 << 10 and number_of(table, ()) == PASS
     sequences = list(itertools.product(range(len(machine.terminals) - 1), repeat=8))
     with pytest.raises(BudgetExceeded, match=r"more than 1024 bytes; raise Budget\.bytes"):
@@ -187,14 +252,12 @@ def test_no_time_is_an_error() -> None:
 @pytest.mark.kernels
 def test_nothing_is_taken_after_the_end_of_input() -> None:
     machine = built("dangling else").machine
-    end = len(machine.terminals) - 1
-    assert number_of(SequenceTable(machine), (end, 0)) == DEAD
+    assert number_of(SequenceTable(machine), (len(machine.terminals) - 1, 0)) == DEAD
 
 
 @pytest.mark.kernels
 def test_a_table_without_a_goto_is_refused_where_it_is_missed() -> None:
-    machine, rng = built("error after several reductions").machine, random.Random(12)
-    sequences = some_sequences(machine, some_stacks(machine, 10, 12, rng), 40, rng)
+    machine, sequences = sequences_of("error after several reductions", 40, 12)
     said = set()
     for place in zip(*np.nonzero(machine.goto >= 0), strict=True):
         goto = machine.goto.copy()
