@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from tests.engines import SIZE, STOP, TEXTS, bits
+from tests.engines import SIZE, bits
 from tests.matchers import bits_of
-from tests.sglang_backends import installed
-from tests.sglang_stand_in import BASE, SPECULATION, request_of
+from tests.sglang_backends import installed, maker
+from tests.sglang_stand_in import SPECULATION, request_of
 
 WORKER = "sglang.srt.speculative.ngram_worker"
 
@@ -58,16 +58,14 @@ def make(monkeypatch):
     monkeypatch.setenv("EQUIMASK_SGLANG_DRAFTS", "1")
     with installed(monkeypatch) as put:
 
-        def made(source=SOURCE, algorithm="NGRAM", tp_size=1, **serving):
-            adapter, modules = put(**serving)
-            worker = ModuleType(WORKER)
-            exec(source, vars(worker))
-            sys.modules[WORKER] = worker
-            adapter.register()
-            create = modules[BASE].GRAMMAR_BACKEND_REGISTRY["equimask"]
-            arguments = SimpleNamespace(tp_size=tp_size, pp_size=1, speculative_algorithm=algorithm)
-            backend = create(arguments, SimpleNamespace(texts=TEXTS, override=None), SIZE, {STOP})
-            return backend, worker
+        def made(source=SOURCE, algorithm="NGRAM", **options):
+            def put_with_worker(**serving):
+                found = put(**serving)
+                sys.modules[WORKER] = ModuleType(WORKER)
+                exec(source, vars(sys.modules[WORKER]))
+                return found
+
+            return maker(put_with_worker)(speculates=algorithm, **options), sys.modules[WORKER]
 
         yield made
 
