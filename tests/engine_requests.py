@@ -5,7 +5,7 @@ When: in tests of the adapters of vLLM and SGLang, with the engines or with stan
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -43,3 +43,13 @@ def guesses(matcher: Any, draw: Any, n: int, size: int) -> list[int]:
         found.append(draw.choice(ids_of(row[0], size)))
         assert twin.accept_token(found[-1])
     return found
+
+
+def cut_off(name: str, why: str = "") -> str:
+    """Return the beginning of a notice to a request whose text is not completed."""
+    return f"Request {name}: the text may be cut off at its token limit: {why}"
+
+
+def fail(*_: object, **__: object) -> NoReturn:
+    """Stand for a function that fails."""
+    raise MemoryError("no room")

@@ -79,6 +79,9 @@ class BaseGrammarBackend:
     def __init__(self):
         self.executor, self.cache = ThreadPoolExecutor(2), {}
 
+    def _init_value_dispatch(self, key, require_reasoning):
+        raise NotImplementedError
+
     def get_cached_or_future_value(self, key, require_reasoning):
         found = self.cache.get(key)
         if not found:

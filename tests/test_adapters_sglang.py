@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
 from tests.sglang_stand_in import (
@@ -308,10 +309,6 @@ def test_batches_are_filled_together(make, monkeypatch):
 
 
 # --- Errors of one request -------------------------------------------------------------------------------
-
-
-def fail(*_, **__):
-    raise MemoryError("no room")
 
 
 @pytest.fixture

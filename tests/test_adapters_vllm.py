@@ -13,6 +13,7 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
+from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
 from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, installed
 
@@ -102,14 +103,6 @@ def test_ranks_that_schedule_for_themselves_decide_alike(manager, executor):
     made.grammar_init("ebnf", EBNF)
     found = [one.hybrid.deterministic for one in (made.backend.compiler, made.backend.full_vocab_compiler)]
     assert found == 2 * [executor == "external_launcher"]
-
-
-def test_special_tokens_are_text_for_tags_only(manager):
-    made = manager.StructuredOutputManager(small())
-    tag, anything = made.grammar_init("tag", TAG), made.grammar_init("ebnf", "root ::= [^x]*")
-    assert TOOL in mask_of(tag) and tag.accept_token(TOOL)
-    assert TOOL not in mask_of(anything) and not anything.accept_token(TOOL)
-    assert ord("<") in mask_of(anything)
 
 
 def test_each_request_has_stop_tokens_of_its_own(manager):
@@ -309,10 +302,6 @@ def two(manager):
     for matcher in matchers:
         assert matcher.accept_token(ord("a"))
     return matchers
-
-
-def fail(*_, **__):
-    raise MemoryError("no room")
 
 
 @pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token", "rollback", "is_terminated"])

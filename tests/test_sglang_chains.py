@@ -1,12 +1,9 @@
 """Chains from grammars in SGLang's NGRAM speculation: with a stand-in, and with SGLang's own worker."""
 
-import ast
 import json
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -174,37 +171,18 @@ def test_nothing_is_bound_unless_asked_for(make, monkeypatch):
 # --- SGLang's own worker ---------------------------------------------------------------------------------
 
 
-def worker_from_source() -> ModuleType:
-    """Load the methods that make drafts from source: SGLang's module imports kernels that need a device."""
-    import sglang
-
-    source = Path(sglang.__path__[0]) / "srt" / "speculative" / "ngram_worker.py"
-    body: dict[str, Any] = {getattr(node, "name", ""): node for node in ast.parse(source.read_text()).body}
-    kind = body["NGRAMWorker"]
-    kind.bases = []
-    kind.body = [
-        one
-        for one in kind.body
-        if getattr(one, "name", "") in ("_prepare_draft_tokens", "_efficient_concat_last_n")
-    ]
-    before = ast.parse("from __future__ import annotations\nimport numpy as np\nimport torch").body
-    found = ModuleType(WORKER)
-    exec(
-        compile(ast.Module([*before, body["_derive_tree_links"], kind], []), str(source), "exec"), vars(found)
-    )
-    return found
-
-
 @pytest.mark.skipif(find_spec("sglang") is None, reason="SGLang is not installed")
 def test_sglangs_own_worker(monkeypatch):
     pytest.importorskip("sglang.srt.constrained.grammar_manager")
-    ngram_worker = worker_from_source()
-    monkeypatch.setitem(sys.modules, WORKER, ngram_worker)
-
     import adapters.sglang
     from adapters.sglang.chains import draft_chains
     from tests import test_sglang_managers as managers
-    from tests.sglang_scheduler import Scheduler
+    from tests.sglang_scheduler import Scheduler, from_source
+
+    methods = "_prepare_draft_tokens", "_efficient_concat_last_n"
+    found = from_source("ngram_worker", "_derive_tree_links", "NGRAMWorker", methods=methods)
+    ngram_worker = SimpleNamespace(**found)
+    monkeypatch.setitem(sys.modules, WORKER, ngram_worker)
 
     kind = ngram_worker.NGRAMWorker
     monkeypatch.setattr(kind, "_prepare_draft_tokens", kind._prepare_draft_tokens)

@@ -51,8 +51,8 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
 
 
 @pytest.mark.parametrize(("parser", "thoughts"), [(None, 0), ("glm45", 0), ("glm45", 7)])
-@pytest.mark.parametrize("in_trees", [False, True])
-def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, in_trees):
+@pytest.mark.parametrize("n_drafts", [0, 4])
+def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, n_drafts):
     monkeypatch.setenv("EQUIMASK_SGLANG_TOKEN_LIMITS", "1")
     ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
     thinks = parser is not None
@@ -65,13 +65,14 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
             for token in read:
                 request.grammar.accept_token(token)
             while not request.grammar.is_terminated():
-                if in_trees:  # a chain of drafts that the grammar accepts, within the limit or not
-                    inner = request.grammar.grammar if thinks else request.grammar
-                    chain = [0, *guesses(inner.matcher, draw, 4, SIZE)]
-                    links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                inner = request.grammar.grammar if thinks else request.grammar
+                # a chain of drafts that the grammar accepts, within the limit or not
+                chain = [0, *guesses(inner.matcher, draw, n_drafts, SIZE)]
+                links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                if n_drafts:
                     rows = ours.tree_rows([request], [links], by_sglang=seed % 2 == 1)
                 else:
-                    chain, rows = [0], ours.rows([request])
+                    rows = ours.rows([request])
                 for at, row in enumerate(rows):  # verified one by one
                     token = int(draw.choice(np.flatnonzero(bits_of(row, SIZE))))
                     request.grammar.accept_token(token)

@@ -3,12 +3,13 @@
 import logging
 import random
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from adapters.engines import notices
+from tests.engine_requests import cut_off
 from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
 from tests.sglang_backends import installed, maker, mask_of
 from tests.sglang_stand_in import (
@@ -20,6 +21,9 @@ from tests.sglang_stand_in import (
     Request,
     rows_of,
 )
+
+TOLD: list[notices.Notice] = []
+"""What the operator's hook gets, where there is one."""
 
 TILDE = ord("~")
 
@@ -148,14 +152,11 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
     assert not streamer.is_request_level_customized_info_key("other")
 
 
-def test_the_operators_hook_is_found_when_the_scheduler_starts(serve, monkeypatch):
-    module = ModuleType("operators_own")
-    seen: list[notices.Notice] = []
-    vars(module)["hook"] = seen.append
-    monkeypatch.setitem(sys.modules, "operators_own", module)
-    serve(NOTICES="operators_own:hook")("a", "json", LOOSE)
-    assert [notice.request_id for notice in seen] == ["a"]
-    with pytest.raises(ValueError, match=r"EQUIMASK_SGLANG_NOTICES must be .*, but is 'nowhere:hook'"):
+def test_the_operators_hook_is_found_when_the_scheduler_starts(serve):
+    TOLD.clear()
+    serve(NOTICES=f"{__name__}:TOLD.append")("a", "json", LOOSE)
+    assert [notice.request_id for notice in TOLD] == ["a"]
+    with pytest.raises(ValueError, match=r"EQUIMASK_SGLANG_NOTICES must be .*'nowhere:hook'"):
         serve(NOTICES="nowhere:hook")
 
 
@@ -249,11 +250,6 @@ def test_drafts_of_thoughts_that_leave_no_room_lose_nothing(serve, caplog):
     while not request.grammar.is_terminated():
         request.take(draw_ids(request.grammar, draw))
     assert len(request.output_ids) <= SHORTEST + 2
-
-
-def cut_off(name: str, why: str = "") -> str:
-    """Return the beginning of a notice to a request whose text is not completed."""
-    return f"Request {name}: the text may be cut off at its token limit: {why}"
 
 
 def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):

@@ -1,4 +1,4 @@
-"""Drafts that grammars continue, with a stand-in for vLLM's scheduler; `test_vllm_managers` uses vLLM's own."""
+"""Drafts that grammars continue, with a stand-in for vLLM; `test_vllm_managers` uses vLLM's own scheduler."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -4,18 +4,21 @@ import json
 import logging
 import random
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from adapters.engines import notices
 from tests import test_adapters_vllm as shared
-from tests.engine_requests import guesses
+from tests.engine_requests import cut_off, guesses
 from tests.engines import EBNF, EOT, LOOSE, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
 from tests.test_adapters_vllm import small
 
 vllm = shared.vllm  # the fixture
+
+TOLD: list[notices.Notice] = []
+"""What the operator's hook gets, where there is one."""
 
 UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
 
@@ -41,11 +44,6 @@ def step(manager, request, drafts=()) -> list[list[int]]:
     name = request.request_id
     rows = manager.grammar_bitmask({name: request}, [name], {name: [*drafts]} if drafts else {})
     return [*map(bits, torch.from_numpy(rows))]
-
-
-def cut_off(name: str, why: str) -> str:
-    """Return the beginning of a notice to a request whose text is not completed."""
-    return f"Request {name}: the text may be cut off at its token limit: {why}"
 
 
 def take(request, token: int) -> None:
@@ -76,14 +74,10 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
     assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"
 
 
-def test_the_operators_hook_is_found_when_the_engine_starts(engine, monkeypatch):
-    module = ModuleType("operators_own")
-    seen: list[notices.Notice] = []
-    vars(module)["hook"] = seen.append
-    monkeypatch.setitem(sys.modules, "operators_own", module)
-    manager = engine(NOTICES="operators_own:hook")
-    manager.grammar_init("json", LOOSE, request_id="a")
-    assert [notice.request_id for notice in seen] == ["a"]
+def test_the_operators_hook_is_found_when_the_engine_starts(engine):
+    TOLD.clear()
+    engine(NOTICES=f"{__name__}:TOLD.append").grammar_init("json", LOOSE, request_id="a")
+    assert [notice.request_id for notice in TOLD] == ["a"]
     with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES must be .*'nowhere:hook'"):
         engine(NOTICES="nowhere:hook")
 
