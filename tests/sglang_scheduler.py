@@ -14,7 +14,7 @@ import inspect
 import itertools
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -169,19 +169,23 @@ class Scheduler:
         return generate(requests, *tensors, self.size)[0]
 
 
-def _from_source(*names: str) -> dict[str, Any]:
-    """Return functions from the source of SGLang's speculation module, which cannot be imported without a
-    device."""
-    source = Path(sglang.__path__[0]) / "srt" / "speculative" / "spec_utils.py"
+def from_source(module: str, *names: str, methods: Collection[str] = ()) -> dict[str, Any]:
+    """Return functions and classes from the source of a module of SGLang's speculation, which cannot be
+    imported without a device. Classes have no bases, and these methods only."""
+    source = Path(sglang.__path__[0]) / "srt" / "speculative" / f"{module}.py"
     found = [node for node in ast.parse(source.read_text()).body if getattr(node, "name", "") in names]
     assert len(found) == len(names)
+    for node in found:
+        if isinstance(node, ast.ClassDef):
+            node.bases = []
+            node.body = [one for one in node.body if getattr(one, "name", "") in methods]
     code = ast.Module([*ast.parse("from __future__ import annotations").body, *found], [])
-    space: dict[str, Any] = {"torch": torch, "time": time, "TREE_TRAVERSE_TIME_THRESHOLD": 60}
+    space: dict[str, Any] = {"np": np, "torch": torch, "time": time, "TREE_TRAVERSE_TIME_THRESHOLD": 60}
     exec(compile(code, str(source), "exec"), space)
     return space
 
 
-SPECULATION = _from_source(NAME, WALK)
+SPECULATION = from_source("spec_utils", NAME, WALK)
 assert {name: [*inspect.signature(SPECULATION[name]).parameters] for name in PARAMETERS} == PARAMETERS
 
 

@@ -31,6 +31,11 @@ MANAGER = f"{SRT}.constrained.grammar_manager"
 FINISH = f"{SRT}.managers.schedule_batch"
 STREAMER = f"{SRT}.managers.scheduler_components.output_streamer"
 
+COMPILE = {
+    "json": "compile_json_schema", "regex": "compile_regex", "ebnf": "compile_grammar",
+    "structural_tag": "compile_structural_tag",
+}  # fmt: skip
+
 THINK_END = ord("!")
 """The token that ends reasoning for the parser "bang"."""
 
@@ -75,7 +80,7 @@ class BaseGrammarBackend:
         self.executor, self.cache = ThreadPoolExecutor(2), {}
 
     def _init_value_dispatch(self, key, require_reasoning):
-        return getattr(self, f"dispatch_{key[0]}")(key[1])
+        raise NotImplementedError
 
     def get_cached_or_future_value(self, key, require_reasoning):
         found = self.cache.get(key)
@@ -144,26 +149,17 @@ class XGrammarGrammarBackend(BaseGrammarBackend):
             matcher, self.vocab_size, ctx, self.override_stop_tokens, key_string, grammar_stats
         )
 
+    def _init_value_dispatch(self, key, require_reasoning):
+        kind, text = key
+        compiler, options = self.grammar_compiler, self.options if kind == "json" else {}
+        return self._compiled(kind, text, lambda: getattr(compiler, COMPILE[kind])(text, **options))
+
     def _compiled(self, kind, text, compile_it):
         try:
             ctx = compile_it()
         except RuntimeError as error:
             return InvalidGrammarObject(str(error))
         return self._from_context(ctx, text, GrammarStats(kind))
-
-    def dispatch_json(self, text):
-        return self._compiled(
-            "json", text, lambda: self.grammar_compiler.compile_json_schema(schema=text, **self.options)
-        )
-
-    def dispatch_regex(self, text):
-        return self._compiled("regex", text, lambda: self.grammar_compiler.compile_regex(text))
-
-    def dispatch_ebnf(self, text):
-        return self._compiled("ebnf", text, lambda: self.grammar_compiler.compile_grammar(text))
-
-    def dispatch_structural_tag(self, text):
-        return self._compiled("tag", text, lambda: self.grammar_compiler.compile_structural_tag(text))
 
     def reset(self):
         super().reset()
@@ -267,10 +263,13 @@ class GrammarManager:
 class Request:
     """The attributes of a request that are read, and how it ends, one token after the other."""
 
-    def __init__(self, rid, kind, text, max_new_tokens=999, stop_token_ids=None, reasoning=False, **known):
+    def __init__(
+        self, rid, kind, text, max_new_tokens=999, stop_token_ids=None, ignore_eos=False, reasoning=False,
+        **known,
+    ):  # fmt: skip
         self.rid, self.grammar_key, self.require_reasoning, self.grammar = rid, (kind, text), reasoning, None
         self.sampling_params = SimpleNamespace(
-            max_new_tokens=max_new_tokens, stop_token_ids=stop_token_ids, ignore_eos=False
+            max_new_tokens=max_new_tokens, stop_token_ids=stop_token_ids, ignore_eos=ignore_eos
         )
         self.eos_token_ids, self.tokenizer = set(), None
         self.customized_info = self.finished_reason = self.to_finish = None
@@ -337,17 +336,6 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
     Args:
         **serving: server options that differ from the defaults.
     """
-    packages = [
-        "sglang",
-        SRT,
-        *(f"{SRT}.{name}" for name in ("arg_groups", "constrained", "managers", "parser", "speculative")),
-        f"{SRT}.managers.scheduler_components",
-    ]
-    leaves = [CHOICES, BASE, XGRAMMAR, REASONER, PARSER, CONTEXT, SPECULATION, MANAGER, FINISH, STREAMER]
-    made = {name: ModuleType(name) for name in [*packages, *leaves]}
-    for name, module in made.items():
-        module.__spec__ = ModuleSpec(name, None, is_package=True)
-        module.__path__ = []
     choices, overridden = ["xgrammar", "none"], []
     registry: dict[str, Any] = {}
     options = {
@@ -383,8 +371,15 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
             "overridden": overridden,
         },
     }  # fmt: skip
+    made: dict[str, ModuleType] = {}
     for name, values in put.items():
+        parts = name.split(".")
+        for package in (".".join(parts[:n]) for n in range(1, len(parts) + 1)):
+            made.setdefault(package, ModuleType(package))
         vars(made[name]).update(values)
+    for name, module in made.items():
+        module.__spec__ = ModuleSpec(name, None, is_package=True)
+        module.__path__ = []
     return made
 
 

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
 from tests.sglang_stand_in import (
@@ -122,12 +123,6 @@ def test_what_follows_the_end_is_not_read(make):
     assert mask_of(grammar) == [STOP]
 
 
-def test_the_first_request_finds_everything_warm(make):
-    backend = make()
-    assert backend.grammar_compiler.hybrid.stats()["compilations"] > 3
-    assert not backend.cache
-
-
 def test_a_release_that_makes_grammars_in_another_way_is_an_error_at_start(make, monkeypatch):
     own = XGrammarGrammarBackend._from_context
     monkeypatch.setattr(
@@ -159,6 +154,7 @@ def test_a_tokenizer_that_xgrammar_refuses(make):
 @pytest.mark.parametrize(("tp_size", "pp_size"), [(1, 1), (2, 1), (1, 2)])
 def test_ranks_decide_alike(make, tp_size, pp_size):
     backend = make(tp_size=tp_size, pp_size=pp_size)
+    assert backend.grammar_compiler.hybrid.stats()["compilations"] > 3 and not backend.cache  # it is warm
     for compiler in (backend.grammar_compiler, backend._framing_compiler):
         assert compiler.hybrid.deterministic == (tp_size * pp_size > 1)
     assert mask_of(request_of(backend, "ebnf", EBNF)) == [*DIGITS, ord("a")]
@@ -176,12 +172,14 @@ def test_an_environment_variable_makes_it_sglangs_own(make, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("EQUIMASK_SGLANG", "no", "must be 1 (the default) or 0"),
-        ("EQUIMASK_SGLANG_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
-        ("EQUIMASK_SGLANG_CACHE_MB", "-1", "must be a positive number of mebibytes"),
+        ("", "no", "must be 1 (the default) or 0"),
+        ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
+        ("_CACHE_MB", "-1", "must be a positive number of mebibytes"),
+        ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_at_start(make, monkeypatch, name, value, allowed):
+    name = f"EQUIMASK_SGLANG{name}"
     monkeypatch.setenv(name, value)
     with pytest.raises(ValueError) as caught:
         make()
@@ -201,14 +199,17 @@ def test_bounds_of_the_operator_are_the_compilers(make, monkeypatch, tmp_path):
 # --- What is kept for the next request -------------------------------------------------------------------
 
 
-def test_equal_requests_share_a_grammar_and_nothing_else(make):
-    backend = make()
+@pytest.mark.parametrize("parser", [None, "bang"])
+def test_equal_requests_share_a_grammar_and_nothing_else(make, parser):
+    backend = make(reasoning_parser=parser)
     first, second = (request_of(backend, "ebnf", EBNF) for _ in range(2))
-    assert first.ctx is second.ctx and second.grammar_stats.is_cache_hit and len(backend.cache) == 1
+    ours = [one.grammar if parser else one for one in (first, second)]
+    assert ours[0].ctx is ours[1].ctx and ours[1].grammar_stats.is_cache_hit and len(backend.cache) == 1
     first.accept_token(ord("1"))
     assert STOP in mask_of(first) and STOP not in mask_of(second)
     backend.reset()
-    assert not backend.cache and not backend.grammar_compiler.get_cache_size_bytes()
+    inner = backend.grammar_backend if parser else backend
+    assert not backend.cache and not inner.grammar_compiler.get_cache_size_bytes()
 
 
 @pytest.mark.parametrize("parser", [None, "bang"])
@@ -221,7 +222,7 @@ def test_a_grammar_that_is_wrong_stays_wrong(make, parser):
 
 @pytest.mark.parametrize("parser", [None, "bang"])
 def test_one_that_took_too_long_may_come_again(make, monkeypatch, parser):
-    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "1")
+    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "0.3")
     backend = make(reasoning_parser=parser)
     slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
     began = time.monotonic()
@@ -274,11 +275,8 @@ def test_real_sizes_are_counted_unless_ranks_have_to_agree(make, monkeypatch):
 
 def test_a_batch_of_all_kinds(make):
     backend = make(reasoning_parser="bang")
-    thinking, thought, plain = (
-        request_of(backend, "ebnf", EBNF, True),
-        request_of(backend, "ebnf", EBNF, True),
-        request_of(backend, "regex", "[xy]"),
-    )
+    thinking, thought = (request_of(backend, "ebnf", EBNF, True) for _ in range(2))
+    plain = request_of(backend, "regex", "[xy]")
     bare = request_of(backend.grammar_backend, "regex", "[pq]")
     ended = request_of(backend, "regex", "z")
     thought.accept_token(THINK_END)
@@ -313,10 +311,6 @@ def test_batches_are_filled_together(make, monkeypatch):
 # --- Errors of one request -------------------------------------------------------------------------------
 
 
-def fail(*_, **__):
-    raise MemoryError("no room")
-
-
 @pytest.fixture
 def pair(make):
     """Two grammars that have read one token; the first one's matcher can be made to fail."""
@@ -333,11 +327,18 @@ def breaking(monkeypatch, grammar, name: str):
     return monkeypatch.setattr(type(grammar.matcher), name, fail, raising=False)
 
 
-def test_a_mask_that_fails_ends_its_request_and_no_other(pair, monkeypatch):
+@pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token", "rollback", "is_terminated"])
+def test_what_fails_ends_its_request_and_no_other(pair, monkeypatch, name):
     broken, good = pair
     with monkeypatch.context() as context:
-        breaking(context, broken, "fill_next_token_bitmask")
-        assert mask_of(broken) == [STOP]
+        breaking(context, broken, name)
+        if name == "fill_next_token_bitmask":
+            assert mask_of(broken) == [STOP]
+        elif name == "accept_token":
+            with pytest.raises(ValueError, match="after an error"):
+                broken.accept_token(ord("1"))
+        else:
+            assert not getattr(broken, name)(*[1] * (name == "rollback"))
     assert mask_of(broken) == [STOP] and not broken.is_terminated()
     for token in (STOP, ord("1")):
         with pytest.raises(ValueError, match="after an error"):
@@ -364,19 +365,3 @@ def test_a_draft_whose_mask_fails_does_not_harm_the_others(pair, monkeypatch):
     broken.rollback(1)
     broken.accept_token(ord("a"))  # the draft beside it
     assert mask_of(broken) == [*DIGITS, ord("a")]
-
-
-@pytest.mark.parametrize("name", ["accept_token", "rollback", "is_terminated"])
-def test_what_else_fails_ends_the_request(pair, monkeypatch, name):
-    broken, good = pair
-    with monkeypatch.context() as context:
-        breaking(context, broken, name)
-        if name == "accept_token":
-            with pytest.raises(ValueError, match="after an error"):
-                broken.accept_token(ord("1"))
-        else:
-            assert not getattr(broken, name)(*[1] * (name == "rollback"))
-    assert mask_of(broken) == [STOP]
-    with pytest.raises(ValueError, match="after an error"):
-        broken.accept_token(STOP)
-    good.accept_token(ord("1"))

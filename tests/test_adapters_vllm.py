@@ -13,6 +13,7 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
+from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
 from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, installed
 
@@ -58,6 +59,9 @@ def test_backends_of_an_engine_run_over_our_names(vllm):
     adapter, manager, backend = vllm()
     assert not adapter.is_registered()
     adapter.register()
+    bound = backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__
+    adapter.register()  # which changes nothing
+    assert bound == (backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__)
     assert adapter.is_registered()
     from adapters.vllm import compiler
 
@@ -79,9 +83,8 @@ def test_backends_of_an_engine_run_over_our_names(vllm):
 )
 def test_masks_are_those_of_the_same_backend_without_us(vllm, kind, text, document):
     adapter, manager, _ = vllm()
-    theirs = manager.XgrammarBackend(small(), small().model_config.tokenizer, SIZE).compile_grammar(
-        kind, text
-    )
+    backend = manager.XgrammarBackend(small(), small().model_config.tokenizer, SIZE)
+    theirs = backend.compile_grammar(kind, text)
     assert type(theirs) is xgrammar.GrammarMatcher
     adapter.register()
     ours = manager.StructuredOutputManager(small()).grammar_init(kind, text)
@@ -102,20 +105,9 @@ def test_ranks_that_schedule_for_themselves_decide_alike(manager, executor):
     assert found == 2 * [executor == "external_launcher"]
 
 
-def test_special_tokens_are_text_for_tags_only(manager):
-    made = manager.StructuredOutputManager(small())
-    tag, anything = made.grammar_init("tag", TAG), made.grammar_init("ebnf", "root ::= [^x]*")
-    assert TOOL in mask_of(tag) and tag.accept_token(TOOL)
-    assert TOOL not in mask_of(anything) and not anything.accept_token(TOOL)
-    assert ord("<") in mask_of(anything)
-
-
 def test_each_request_has_stop_tokens_of_its_own(manager):
     made = manager.StructuredOutputManager(small())
-    first, second = (
-        made.grammar_init("ebnf", "root ::= [0-9]+", {EOT}),
-        made.grammar_init("ebnf", "root ::= [0-9]+"),
-    )
+    first, second = (made.grammar_init("ebnf", "root ::= [0-9]+", stops) for stops in ({EOT}, None))
     for matcher, stop, other in ((first, EOT, STOP), (second, STOP, EOT)):
         assert stop not in mask_of(matcher)
         assert matcher.accept_token(ord("1"))
@@ -133,14 +125,6 @@ def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch)
     adapter, manager, _ = vllm(manager=MANAGER.replace("multiprocessing", "os"))
     adapter.register()  # which finds no name to bind
     assert manager.StructuredOutputManager(small()).workers == ((os.cpu_count() or 1) + 1) // 2
-
-
-def test_to_register_twice_changes_nothing(vllm):
-    adapter, manager, backend = vllm()
-    adapter.register()
-    bound = backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__
-    adapter.register()
-    assert bound == (backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__)
 
 
 def test_many_threads_compile_at_once(manager):
@@ -246,15 +230,23 @@ def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("EQUIMASK_VLLM", "no", "must be 1 (the default) or 0"),
-        ("EQUIMASK_VLLM", "", "must be 1 (the default) or 0"),
-        ("EQUIMASK_VLLM_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
-        ("EQUIMASK_VLLM_COMPILE_SECONDS", "0", "must be a positive number of seconds"),
-        ("EQUIMASK_VLLM_COMPILE_SECONDS", "inf", "must be a positive number of seconds"),
+        ("", "no", "must be 1 (the default) or 0"),
+        ("", "", "must be 1 (the default) or 0"),
+        *(
+            ("_COMPILE_SECONDS", value, "must be a positive number of seconds")
+            for value in ("two", "0", "inf")
+        ),
+        ("_CHECK_SECONDS", "soon", "must be a positive number of seconds"),
+        ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
+        ("_DRAFTS", "yes", "must be 0 (the default) or 1"),
+        ("_FORMATS", "yes", "must be 1 (the default) or 0"),
+        ("_MAX_WHITESPACE", "yes", "must be an integer from 1 to 999999"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, name, value, allowed):
     adapter, _, _ = vllm()
+    name = f"EQUIMASK_VLLM{name}"
+    monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
     monkeypatch.setenv(name, value)
     with pytest.raises(ValueError) as caught:
         adapter.register()
@@ -276,7 +268,7 @@ def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
 
 def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):
     adapter, manager, _ = vllm()
-    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "1")
+    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "0.3")
     adapter.register()
     made = manager.StructuredOutputManager(small())
     slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
@@ -312,37 +304,21 @@ def two(manager):
     return matchers
 
 
-def fail(*_, **__):
-    raise MemoryError("no room")
-
-
 @pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token", "rollback", "is_terminated"])
 def test_what_fails_ends_its_request_and_no_other(two, monkeypatch, caplog, name):
     from adapters.xgrammar import GrammarMatcher
 
     broken, other = two
-    arguments = {
-        "accept_token": (97,),
-        "fill_next_token_bitmask": (torch.zeros((2, 9), dtype=torch.int32), 1),
-    }
+    rows = torch.full((3, SIZE // 32), 5, dtype=torch.int32)
+    arguments = {"accept_token": (97,), "fill_next_token_bitmask": (rows, 1)}
     with monkeypatch.context() as context, caplog.at_level(logging.ERROR, "vllm.equimask"):
         context.setattr(GrammarMatcher, name, fail, raising=False)
         getattr(broken, name)(*arguments.get(name, ()))
     assert "no room" in caplog.text and "its request is ended" in caplog.text
-    assert mask_of(broken) == [STOP, EOT]
+    assert mask_of(broken) == [STOP, EOT] and (rows[[0, 2]] == 5).all()  # it writes its own row only
     assert not broken.accept_token(STOP) and not broken.accept_token(ord("1"))
     assert not broken.is_terminated()
     broken.rollback()
     assert ord("1") in mask_of(other) and other.accept_token(ord("1"))
     broken.reset()
     assert ord("1") in mask_of(broken) and broken.accept_token(ord("1"))
-
-
-def test_a_mask_that_fails_writes_its_own_row_only(two, monkeypatch):
-    from adapters.xgrammar import GrammarMatcher
-
-    rows = torch.full((3, SIZE // 32), 5, dtype=torch.int32)
-    with monkeypatch.context() as context:
-        context.setattr(GrammarMatcher, "fill_next_token_bitmask", fail)
-        assert two[0].fill_next_token_bitmask(rows, 1) is True
-    assert (rows[[0, 2]] == 5).all() and not (rows[1] == 5).any()

@@ -1,21 +1,18 @@
 """Chains from grammars in SGLang's NGRAM speculation: with a stand-in, and with SGLang's own worker."""
 
-import ast
 import json
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from tests.engines import SIZE, STOP, TEXTS, bits
+from tests.engines import SIZE, bits
 from tests.matchers import bits_of
-from tests.sglang_backends import installed
-from tests.sglang_stand_in import BASE, SPECULATION, request_of
+from tests.sglang_backends import installed, maker
+from tests.sglang_stand_in import SPECULATION, request_of
 
 WORKER = "sglang.srt.speculative.ngram_worker"
 
@@ -58,16 +55,14 @@ def make(monkeypatch):
     monkeypatch.setenv("EQUIMASK_SGLANG_DRAFTS", "1")
     with installed(monkeypatch) as put:
 
-        def made(source=SOURCE, algorithm="NGRAM", tp_size=1, **serving):
-            adapter, modules = put(**serving)
-            worker = ModuleType(WORKER)
-            exec(source, vars(worker))
-            sys.modules[WORKER] = worker
-            adapter.register()
-            create = modules[BASE].GRAMMAR_BACKEND_REGISTRY["equimask"]
-            arguments = SimpleNamespace(tp_size=tp_size, pp_size=1, speculative_algorithm=algorithm)
-            backend = create(arguments, SimpleNamespace(texts=TEXTS, override=None), SIZE, {STOP})
-            return backend, worker
+        def made(source=SOURCE, algorithm="NGRAM", **options):
+            def put_with_worker(**serving):
+                found = put(**serving)
+                sys.modules[WORKER] = ModuleType(WORKER)
+                exec(source, vars(sys.modules[WORKER]))
+                return found
+
+            return maker(put_with_worker)(speculates=algorithm, **options), sys.modules[WORKER]
 
         yield made
 
@@ -176,37 +171,18 @@ def test_nothing_is_bound_unless_asked_for(make, monkeypatch):
 # --- SGLang's own worker ---------------------------------------------------------------------------------
 
 
-def worker_from_source() -> ModuleType:
-    """Load the methods that make drafts from source: SGLang's module imports kernels that need a device."""
-    import sglang
-
-    source = Path(sglang.__path__[0]) / "srt" / "speculative" / "ngram_worker.py"
-    body: dict[str, Any] = {getattr(node, "name", ""): node for node in ast.parse(source.read_text()).body}
-    kind = body["NGRAMWorker"]
-    kind.bases = []
-    kind.body = [
-        one
-        for one in kind.body
-        if getattr(one, "name", "") in ("_prepare_draft_tokens", "_efficient_concat_last_n")
-    ]
-    before = ast.parse("from __future__ import annotations\nimport numpy as np\nimport torch").body
-    found = ModuleType(WORKER)
-    exec(
-        compile(ast.Module([*before, body["_derive_tree_links"], kind], []), str(source), "exec"), vars(found)
-    )
-    return found
-
-
 @pytest.mark.skipif(find_spec("sglang") is None, reason="SGLang is not installed")
 def test_sglangs_own_worker(monkeypatch):
     pytest.importorskip("sglang.srt.constrained.grammar_manager")
-    ngram_worker = worker_from_source()
-    monkeypatch.setitem(sys.modules, WORKER, ngram_worker)
-
     import adapters.sglang
     from adapters.sglang.chains import draft_chains
     from tests import test_sglang_managers as managers
-    from tests.sglang_scheduler import Scheduler
+    from tests.sglang_scheduler import Scheduler, from_source
+
+    methods = "_prepare_draft_tokens", "_efficient_concat_last_n"
+    found = from_source("ngram_worker", "_derive_tree_links", "NGRAMWorker", methods=methods)
+    ngram_worker = SimpleNamespace(**found)
+    monkeypatch.setitem(sys.modules, WORKER, ngram_worker)
 
     kind = ngram_worker.NGRAMWorker
     monkeypatch.setattr(kind, "_prepare_draft_tokens", kind._prepare_draft_tokens)

@@ -7,13 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from tests.engine_requests import fail
 from tests.engines import EBNF, SIZE, STOP, TEXTS, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
 from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_bitmask, request_of
-
-
-def fail(*_, **__):
-    raise MemoryError("no room")
 
 
 def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
@@ -62,13 +59,13 @@ def test_trees_of_drafts_are_read_at_once(make, monkeypatch, parser):
 
     monkeypatch.setattr(type(getattr(grammars[0], "grammar", grammars[0])), "fill_vocab_mask", counting)
     randomness = random.Random(1)
-    for round_ in range(60):
+    for round_ in range(30):
         trees = [tree_of(randomness, [b"aa1bb", b"a12b", b"7"], 20) for _ in grammars]
         rows = rows_of_trees(ours(), trees, grammars)
         assert not alone
         assert torch.equal(rows, rows_of_trees(generate_token_bitmask, trees, grammars)) and alone
         alone.clear()
-        if round_ % 20 == 9:
+        if round_ % 10 == 9:
             for grammar in (grammars[0], grammars[2]):
                 grammar.accept_token(ord("a"))
     grammars[3].accept_token(ord("7"))
@@ -93,10 +90,7 @@ def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
     backend = make(speculates="EAGLE", reasoning_parser="bang")
     tree = [torch.tensor(part) for part in ([1, -1], [-1, -1], [0, ord("1")])]
     thinking = request_of(backend, "ebnf", EBNF, True)
-    own, ended, good = (
-        request_of(stock(), "regex", "1"),
-        *(request_of(backend, "regex", "1") for _ in "12"),
-    )
+    own, ended, good = (request_of(one, "regex", "1") for one in (stock(), backend, backend))
     for token in (ord("1"), STOP):
         ended.accept_token(token)
     wanted = {id(thinking): [SIZE, SIZE], id(own): [1, 1], id(ended): [SIZE, SIZE], id(good): [1, 1]}

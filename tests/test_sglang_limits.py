@@ -12,7 +12,8 @@ pytest.importorskip("sglang.srt.constrained.grammar_manager")
 
 import numpy as np
 
-from adapters.sglang.grammar import ReasoningGrammar
+from tests.engine_requests import guesses
+from tests.engines import LOOSE, TIGHT
 from tests.matchers import bits_of
 from tests.sglang_scheduler import Scheduler
 from tests.test_sglang_managers import (
@@ -49,10 +50,9 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
         assert str(END) in refused(other.grammar, END)
 
 
-@pytest.mark.parametrize("parser", [None, "glm45"])
-@pytest.mark.parametrize("thoughts", [0, 7])
-@pytest.mark.parametrize("in_trees", [False, True])
-def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, in_trees):
+@pytest.mark.parametrize(("parser", "thoughts"), [(None, 0), ("glm45", 0), ("glm45", 7)])
+@pytest.mark.parametrize("n_drafts", [0, 4])
+def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, n_drafts):
     monkeypatch.setenv("EQUIMASK_SGLANG_TOKEN_LIMITS", "1")
     ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
     thinks = parser is not None
@@ -65,12 +65,14 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
             for token in read:
                 request.grammar.accept_token(token)
             while not request.grammar.is_terminated():
-                if in_trees:  # a chain of drafts that the grammar accepts, within the limit or not
-                    chain = draft_chain(request.grammar, draw, 5)
-                    links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                inner = request.grammar.grammar if thinks else request.grammar
+                # a chain of drafts that the grammar accepts, within the limit or not
+                chain = [0, *guesses(inner.matcher, draw, n_drafts, SIZE)]
+                links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                if n_drafts:
                     rows = ours.tree_rows([request], [links], by_sglang=seed % 2 == 1)
                 else:
-                    chain, rows = [0], ours.rows([request])
+                    rows = ours.rows([request])
                 for at, row in enumerate(rows):  # verified one by one
                     token = int(draw.choice(np.flatnonzero(bits_of(row, SIZE))))
                     request.grammar.accept_token(token)
@@ -83,44 +85,24 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
             assert set(json.loads(text, strict=False)) <= {"name", "tags"}
 
 
-def draft_chain(grammar, draw, n: int) -> list[int]:
-    """Return a token that was read, followed by drafts that the grammar accepts, ignoring the token limit."""
-    inner = grammar.grammar if isinstance(grammar, ReasoningGrammar) else grammar
-    twin = inner.matcher.fork()
-    twin.limit_tokens(None)
-    chain, mask = [0], inner.allocate_vocab_mask(SIZE, 1, "cpu")
-    while len(chain) < n and not twin.is_terminated():
-        twin.fill_next_token_bitmask(mask, 0)
-        chain.append(int(draw.choice(np.flatnonzero(bits_of(mask[0], SIZE)))))
-        assert twin.accept_token(chain[-1])
-    return chain
-
-
+@pytest.mark.parametrize(
+    ("text", "field", "sentence"),
+    [
+        (LOOSE, "not_enforced", "schema keywords that are not enforced: not at /properties/a/not"),
+        (
+            TIGHT,
+            "not_writable",
+            "schema keywords that forbid some valid values: pattern at /properties/a/pattern",
+        ),
+    ],
+)
 @pytest.mark.parametrize("parser", [None, "glm45"])
-def test_a_request_hears_what_is_not_enforced(caplog, parser):
+def test_a_request_hears_where_a_grammar_is_not_its_schema(caplog, parser, text, field, sentence):
     ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
-    schema = {
-        "type": "object",
-        "properties": {"a": {"type": "string", "minLength": 1, "not": {"const": "x"}}},
-    }
     with caplog.at_level("INFO", "sglang.equimask"):
-        request = ours.request("json_schema", json.dumps(schema))
-    if request.error:  # a release that refuses such schemas
+        request = ours.request("json_schema", text)
+    if request.error and field == "not_enforced":  # a release that refuses such schemas
         pytest.skip(request.error)
-    assert "Request request: schema keywords that are not enforced: not at /properties/a/not" in caplog.text
-    assert request.customized_info["equimask"][0]["not_enforced"][0]["keyword"] == "not"
-
-
-@pytest.mark.parametrize("parser", [None, "glm45"])
-def test_a_request_hears_what_cannot_be_written(caplog, parser):
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
-    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "[0-9]"}}}
-    with caplog.at_level("INFO", "sglang.equimask"):
-        request = ours.request("json_schema", json.dumps(schema))
-    assert not request.error
-    assert (
-        "Request request: schema keywords that forbid some valid values: pattern at /properties/a/pattern"
-        in caplog.text
-    )
+    assert f"Request request: {sentence}" in caplog.text
     (told,) = request.customized_info["equimask"]
-    assert told["n_not_writable"] == 1 and told["not_writable"][0]["pointer"] == "/properties/a/pattern"
+    assert told[f"n_{field}"] == 1 and told[field][0]["keyword"] in sentence

@@ -20,30 +20,16 @@ pytest.importorskip("sglang.srt.constrained.grammar_manager")
 import numpy as np
 from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES
 from sglang.srt.constrained import base_grammar_backend
-from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend, ReasonerGrammarObject
-from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
 from sglang.srt.parser.inkling_tokenizer import INKLING_SPECIAL_TOKEN_IDS
 
 import adapters.sglang
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from tests.byte_tokenizer import byte_tokenizer
+from tests.engine_requests import LEGACY, SCHEMA, tags_of
 from tests.matchers import bits_of
 from tests.sglang_scheduler import Scheduler, draft_tree
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 5},
-        "tags": {"type": "array", "items": {"enum": ["ab", 1]}},
-    },
-    "required": ["name"],
-    "additionalProperties": False,
-}
-TAG = {
-    "type": "triggered_tags", "triggers": ["<f"],
-    "tags": [{"begin": "<f>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</f>"}],
-}  # fmt: skip
-LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "triggers": ["<f"]}
+TAG = tags_of("<f>", "</f>", "<f")
 BY_ID = {"type": "sequence", "elements": [{"type": "token", "token": "<|call|>"}, {"type": "any_text"}]}
 
 KINDS = {
@@ -93,13 +79,16 @@ def same(ours, theirs) -> np.ndarray:
     return np.array([bits_of(row, SIZE) for row in theirs])
 
 
-def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> int:
-    """Let both requests read the same random tokens; compare masks and ends. Returns the number of masks."""
-    read, compared = 0, 0
+def same_rows(schedulers, requests) -> np.ndarray:
+    """Check that both sides allow the same ids in their requests, and return these ids."""
+    return same(*(s.rows([request]) for s, request in zip(schedulers, requests, strict=True)))
+
+
+def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> None:
+    """Let both requests read the same random tokens; compare masks and ends."""
+    read = 0
     for _ in range(n):
-        rows = [scheduler.rows([request]) for scheduler, request in zip(schedulers, requests, strict=True)]
-        choices = np.flatnonzero(same(*rows)[0])
-        compared += 1
+        choices = np.flatnonzero(same_rows(schedulers, requests)[0])
         token = int(randomness.choice(choices))
         ends = []
         for request in requests:
@@ -113,7 +102,6 @@ def walk(schedulers, requests, randomness, n: int, rollbacks: bool = True) -> in
                 request.grammar.rollback(back)
                 assert not request.grammar.is_terminated()
             read -= back
-    return compared
 
 
 def refused(grammar, token: int) -> str:
@@ -131,14 +119,14 @@ def test_masks_are_those_of_sglangs_own_backend(name, tp_size):
     schedulers = two(tp_size=tp_size)
     requests = [scheduler.request(*KINDS[name]) for scheduler in schedulers]
     assert type(requests[0].grammar) is Grammar and not requests[0].error
-    assert walk(schedulers, requests, random.Random(name), 150) == 150
+    walk(schedulers, requests, random.Random(name), 150)
     before = [*requests[0].grammar.accepted_tokens]
     mask = schedulers[0].rows([requests[0]])
     bad = int(np.flatnonzero(~bits_of(mask[0], SIZE))[0])
     for request in requests:
         assert str(bad) in refused(request.grammar, bad)
     assert requests[0].grammar.accepted_tokens == requests[1].grammar.accepted_tokens == before
-    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+    same_rows(schedulers, requests)
 
 
 def test_batches_of_all_kinds():
@@ -160,16 +148,6 @@ def test_batches_of_all_kinds():
                     if not grammar.finished:
                         grammar.accept_token(token)
             assert grammars[0].is_terminated() == grammars[1].is_terminated()
-
-
-def test_equal_requests_share_a_grammar_and_nothing_else():
-    ours, _ = two()
-    first, second = (ours.request(*KINDS["ebnf"]) for _ in range(2))
-    assert first.grammar.ctx is second.grammar.ctx
-    assert not first.grammar.grammar_stats.is_cache_hit and second.grammar.grammar_stats.is_cache_hit
-    first.grammar.accept_token(TOKENIZER.encode("1")[0])
-    found = [bits_of(row, SIZE)[STOP] for row in ours.rows([first, second])]
-    assert found == [True, False]
 
 
 @pytest.mark.parametrize("parser", [None, "glm45"])
@@ -210,7 +188,7 @@ def test_what_can_be_jumped_over():
         assert request.grammar.jump_forward_str_state(helper) == ("xy", -1)
         request.grammar.jump_and_retokenize([], rest[:2], -1)
         request.grammar.jump_and_retokenize(rest[:2], rest, -1)
-    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+    same_rows(schedulers, requests)
 
 
 # --- Models that think first -----------------------------------------------------------------------------
@@ -225,15 +203,14 @@ def test_reasoning(name, strict, budget):
     requests = [s.request(*KINDS[name], reasoning=True, custom=custom) for s in schedulers]
     assert type(requests[0].grammar) is ReasoningGrammar
     for token in (ord("a"), UNTHINK):
-        same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+        same_rows(schedulers, requests)
         for request in requests:
             request.grammar.accept_token(token)
-    randomness = random.Random(name)
-    assert walk(schedulers, requests, randomness, 40, rollbacks=False) == 40
+    walk(schedulers, requests, random.Random(name), 40, rollbacks=False)
     back = requests[1].grammar.tokens_after_end + 1
     for request in requests:  # back into the thoughts
         request.grammar.rollback(back)
-    same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))
+    same_rows(schedulers, requests)
     assert requests[0].grammar._is_thinking() and requests[1].grammar._is_thinking()
 
 
@@ -298,18 +275,6 @@ def test_what_sglang_refuses_is_refused(kind, text, parser):
     assert again.error == requests[0].error
 
 
-@pytest.mark.parametrize("parser", [None, "glm45"])
-def test_a_failure_for_lack_of_time_is_not_kept(monkeypatch, parser):
-    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "1e-9")
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
-    assert "seconds" in ours.request(*KINDS["json"]).error
-    assert not ours.backend.cache
-    inner = ours.backend.grammar_backend if parser else ours.backend
-    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "30")
-    inner.grammar_compiler = type(inner.grammar_compiler)(inner._tokenizer_info)
-    assert not ours.request(*KINDS["json"]).error and len(ours.backend.cache) == 1
-
-
 def test_a_request_that_sglang_waited_for_too_long_may_come_again(monkeypatch):
     ours, theirs = two()
     for scheduler in (ours, theirs):
@@ -325,27 +290,6 @@ def test_a_request_that_sglang_waited_for_too_long_may_come_again(monkeypatch):
         monkeypatch.setattr(scheduler.manager, "SGLANG_GRAMMAR_MAX_POLL_ITERATIONS", 10000)
     assert not ours.request(*KINDS["regex"]).error
     assert theirs.request(*KINDS["regex"]).error  # what this test is about
-
-
-@pytest.mark.parametrize("parser", [None, "glm45"])
-def test_what_is_kept_is_bounded(monkeypatch, parser):
-    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "3")
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
-    for number in range(60):
-        assert not ours.request("ebnf", f'root ::= [a-z]{{1,{number + 1}}} "{number}" | root "x"').error
-    assert 0 < ours.backend.cache.bytes <= 3 * 2**20 and 2 <= len(ours.backend.cache) < 60
-    ours.manager.clear()
-    assert not ours.backend.cache
-
-
-def test_ranks_count_what_is_the_same_on_all_of_them(monkeypatch):
-    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "9")
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, tp_size=2)
-    assert ours.backend.grammar_compiler.hybrid.deterministic
-    for number in range(9):
-        ours.request("regex", f"{number}[a-z]+")
-    assert len(ours.backend.cache) == 4
-    assert not Scheduler("equimask", TOKENIZER, SIZE, {STOP}).backend.grammar_compiler.hybrid.deterministic
 
 
 @pytest.mark.slow
@@ -364,16 +308,6 @@ def test_ranks_stay_in_step(tmp_path):
     kinds = [entry[1] for entry in first]
     assert kinds.count("found") > 20 and kinds.count("compiled") > 60  # some were kept, some were evicted
     assert any("estimated" in entry[2] for entry in first)  # and some took too long
-
-
-def test_an_environment_variable_makes_it_sglangs_own(monkeypatch):
-    monkeypatch.setenv("EQUIMASK_SGLANG", "0")
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP})
-    assert type(ours.backend) is XGrammarGrammarBackend
-    thinking = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser="glm45")
-    assert type(thinking.backend) is ReasonerGrammarBackend
-    request = thinking.request(*KINDS["regex"])
-    assert type(request.grammar) is ReasonerGrammarObject
 
 
 def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
@@ -406,17 +340,6 @@ def test_stop_tokens_that_a_tokenizer_gives():
     requests = [s.request(*KINDS["ebnf"]) for s in schedulers]
     for request in requests:
         request.grammar.accept_token(ord("5"))
-    found = same(*(s.rows([r]) for s, r in zip(schedulers, requests, strict=True)))[0]
+    found = same_rows(schedulers, requests)[0]
     assert found[7] and found[9] and not found[STOP]
     walk(schedulers, requests, random.Random(1), 40)
-
-
-def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
-    ours, _ = two()
-    broken, good = (ours.request(*KINDS["ebnf"]) for _ in range(2))
-    for name in ("fill_next_token_bitmask", "_rows_of"):  # alone, and in a batch
-        monkeypatch.setattr(broken.grammar.matcher, name, lambda *_, **__: 1 / 0, raising=False)
-    rows = ours.rows([broken, good])
-    assert [*np.flatnonzero(bits_of(rows[0], SIZE))] == [STOP]
-    assert "error" in refused(broken.grammar, STOP)
-    good.grammar.accept_token(TOKENIZER.encode("1")[0])

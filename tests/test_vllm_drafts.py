@@ -1,9 +1,6 @@
-"""Drafts that grammars continue: with a stand-in for vLLM's scheduler, and with vLLM's own if installed."""
+"""Drafts that grammars continue, with a stand-in for vLLM; `test_vllm_managers` uses vLLM's own scheduler."""
 
-import json
-import os
 import sys
-from importlib.util import find_spec
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -226,61 +223,3 @@ def test_it_is_loud_where_the_scheduler_is_another(plugin):
     kind, _, adapter = plugin(SCHEDULER.replace("spec_token_ids", "drafted"))
     with pytest.raises(adapter.CannotRegister, match="updates drafts in an unknown way"):
         kind(settings_of(OURS))
-
-
-@pytest.mark.parametrize("name", ["DRAFTS", "FORMATS", "MAX_WHITESPACE"])
-def test_a_setting_that_cannot_be_read_is_an_error_at_start(plugin, monkeypatch, name):
-    monkeypatch.setenv(f"EQUIMASK_VLLM_{name}", "yes")
-    with pytest.raises(ValueError, match=f"EQUIMASK_VLLM_{name} must be .*, but is 'yes'"):
-        plugin()
-
-
-# --- vLLM's own scheduler and manager --------------------------------------------------------------------
-
-
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
-def test_drafts_of_vllms_own_scheduler(monkeypatch):
-    os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-    from vllm.v1 import structured_output
-    from vllm.v1.core.sched.scheduler import Scheduler
-    from vllm.v1.outputs import DraftTokenIds
-    from vllm.v1.structured_output import backend_xgrammar
-
-    import adapters.vllm
-    from tests import test_vllm_managers as managers
-
-    kind = structured_output.StructuredOutputManager
-    for module, name in (
-        (backend_xgrammar, "xgr"),
-        (structured_output, "XgrammarBackend"),
-        (kind, "__init__"),
-        (Scheduler, "update_draft_token_ids"),
-    ):
-        monkeypatch.setattr(module, name, getattr(module, name))
-    monkeypatch.setattr(structured_output, "cached_tokenizer_from_config", lambda **_: managers.TOKENIZER)
-    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
-    adapters.vllm.register()
-    manager = managers.manager_of(6, speculation={"method": "ngram"})
-    schema = json.dumps({"enum": ["forced text", "forced end"]})
-    request = managers.request_of(manager, "a", {"json": schema})
-    request.is_prefill_chunk, request.is_finished, request.spec_token_ids = False, lambda: False, []
-    scheduler = SimpleNamespace(requests={"a": request}, structured_output_manager=manager)
-    text, read = managers.ids_of('"forced end"'), 0
-    passes = 0
-    while not request.structured_output_request.grammar.is_terminated():
-        Scheduler.update_draft_token_ids(scheduler, DraftTokenIds(["a"], [[]]))
-        draft = request.spec_token_ids
-        assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
-        rows = managers.rows_of(manager, [request], {"a": draft})
-        assert rows.shape[0] > len(draft)  # vLLM 0.33 has rows for padding, too
-        wanted = [*text, managers.STOP]
-        taken = 0
-        while taken < len(draft) and draft[taken] == wanted[read + taken]:
-            taken += 1
-        new = wanted[read : read + taken + 1]
-        for row, token in zip(rows, new, strict=False):
-            assert token in managers.allowed(row)
-        assert manager.accept_tokens(request, new)
-        read += len(new)
-        passes += 1
-    assert passes <= 4 < len(text)

@@ -1,15 +1,12 @@
 """A whole vLLM with token limits, drafts from grammars and both meanings at once; only if vLLM can run."""
 
 import json
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import jsonschema
 import pytest
 
-from bench.cases import CHECKOUT
+from tests.vllm_engine_run import run
 from tests.vllm_limits_run import ASKED, MOST_TOKENS, SCHEMAS
 
 pytestmark = [
@@ -18,21 +15,18 @@ pytestmark = [
 ]
 
 
-def run(n_drafts: int, **settings: str):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment |= {f"EQUIMASK_VLLM_{name}": value for name, value in settings.items()}
-    command = [sys.executable, "-m", "tests.vllm_limits_run", str(n_drafts)]
-    done = subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert "Traceback" not in done.stdout + done.stderr
-    return json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"ids"')))
+def asked(n_drafts: int, **settings: str):
+    environment = {f"EQUIMASK_VLLM_{name}": value for name, value in settings.items()}
+    found, printed = run("tests.vllm_limits_run", str(n_drafts), **environment)
+    assert "Traceback" not in printed
+    return found
 
 
 @pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
 def test_texts_end_in_time_with_drafts_and_without(semantics):
     alone, drafted = (
-        run(0, TOKEN_LIMITS="1", SEMANTICS=semantics),
-        run(8, TOKEN_LIMITS="1", SEMANTICS=semantics),
+        asked(0, TOKEN_LIMITS="1", SEMANTICS=semantics),
+        asked(8, TOKEN_LIMITS="1", SEMANTICS=semantics),
     )
     for found in (alone, drafted):
         for how in found["ids"]:
@@ -49,4 +43,4 @@ def test_texts_end_in_time_with_drafts_and_without(semantics):
 
 
 def test_without_closing_such_texts_run_to_their_limit():
-    assert "length" in run(0)["reasons"]["greedy"]
+    assert "length" in asked(0)["reasons"]["greedy"]

@@ -11,12 +11,10 @@ import logging
 import os
 import random
 import time
-from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
 import torch
-import xgrammar
 
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 pytest.importorskip("vllm.v1.structured_output")
@@ -26,31 +24,14 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1 import structured_output
 from vllm.v1.request import Request
 from vllm.v1.structured_output import backend_xgrammar
-from vllm.v1.structured_output.request import StructuredOutputRequest
-from vllm.v1.structured_output.utils import apply_grammar_bitmask
 
 import adapters.vllm
 from adapters.vllm import steps
 from tests import matchers
 from tests.byte_tokenizer import byte_tokenizer
+from tests.engine_requests import LEGACY, SCHEMA, guesses, tags_of
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 5},
-        "tags": {"type": "array", "items": {"enum": ["ab", 1]}},
-    },
-    "required": ["name"],
-    "additionalProperties": False,
-}
-TAG = {
-    "type": "triggered_tags",
-    "triggers": ["<|call|>"],
-    "tags": [
-        {"begin": "<|call|>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "<|end|>"}
-    ],
-}
-LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "triggers": ["<f"]}
+TAG = tags_of("<|call|>", "<|end|>", "<|call|>")
 
 SPECIAL = ("<|eos|>", "<|call|>", "<|end|>")
 SIZE = 300
@@ -110,24 +91,22 @@ def vllm(monkeypatch):
     assert not adapters.vllm.is_registered()
 
 
-def request_of(manager, name: str, kind: dict, stops=(), prompt=()):
+def request_of(manager, name: str, kind: dict, stops=(), max_tokens: int = 99) -> Request:
     """Make a request and wait until its grammar, or its error, is ready."""
-    params = SamplingParams(structured_outputs=StructuredOutputsParams(**kind), stop_token_ids=[*stops])
+    params = SamplingParams(
+        structured_outputs=StructuredOutputsParams(**kind), stop_token_ids=[*stops], max_tokens=max_tokens
+    )
     if "choice" in kind:  # as vLLM's front end converts it
         params.structured_outputs.grammar = backend_xgrammar.choice_as_grammar(kind["choice"])
         params.structured_outputs.choice = None
     params.structured_outputs._backend = "xgrammar"
-    made = StructuredOutputRequest(params=params.structured_outputs)
+    request = Request(name, [1, 1, 1], params, None)
+    made = request.structured_output_request
     made.reasoning_ended = True
-    request = SimpleNamespace(
-        request_id=name, sampling_params=params, structured_output_request=made, use_structured_output=True,
-        prompt_token_ids=[*prompt], all_token_ids=[], max_tokens=99,
-    )  # fmt: skip
     manager.grammar_init(request)
-    if isinstance(made._grammar if hasattr(made, "_grammar") else made.grammar, Future):
-        end = time.monotonic() + 60
-        while not made.is_grammar_ready and time.monotonic() < end:
-            time.sleep(0.001)
+    end = time.monotonic() + 60
+    while not made.is_grammar_ready and time.monotonic() < end:
+        time.sleep(0.001)
     return request
 
 
@@ -144,8 +123,9 @@ def allowed(row: torch.Tensor) -> set[int]:
     return set(matchers.ids_of(row, SIZE))
 
 
-def journey(name: str, stops=()) -> list[torch.Tensor]:
-    """Return all masks along a text, and check that the manager accepts its tokens."""
+def journey(name: str, stops=()) -> tuple[list[torch.Tensor], str]:
+    """Return all masks along a text, and the module of the matcher; check that the manager accepts the
+    tokens."""
     manager = manager_of()
     kind, text = TEXTS[name]
     request = request_of(manager, name, kind, stops)
@@ -154,37 +134,23 @@ def journey(name: str, stops=()) -> list[torch.Tensor]:
     for token in tokens:
         assert manager.accept_tokens(request, [token])
         found.append(rows_of(manager, [request]))
-    assert not request.structured_output_request.grammar.is_terminated()
-    return found
+    grammar = request.structured_output_request.grammar
+    assert not grammar.is_terminated()
+    return found, type(grammar.matcher).__module__
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_masks_are_those_without_us(name):
-    theirs = journey(name)
+@pytest.mark.parametrize(("name", "stops"), [*((name, []) for name in TEXTS), ("ebnf", ids_of("~"))])
+def test_masks_are_those_without_us(name, stops):
+    theirs, _ = journey(name, stops)
     adapters.vllm.register()
-    ours = journey(name)
+    ours, module = journey(name, stops)
+    assert module == "adapters.vllm.compiler"
+    assert structured_output.XgrammarBackend.warm is None  # the warm backend is in use
     assert len(ours) == len(theirs) > 5
     for mine, stock in zip(ours, theirs, strict=True):
         assert mine.shape == (1, (SIZE + 31) // 32) and mine.dtype == torch.int32
         assert allowed(mine[0]) == allowed(stock[0])
-
-
-def test_matchers_are_ours():
-    adapters.vllm.register()
-    manager = manager_of()
-    request = request_of(manager, "a", TEXTS["json"][0])
-    assert type(request.structured_output_request.grammar.matcher).__module__ == "adapters.vllm.compiler"
-    assert structured_output.XgrammarBackend.warm is None  # the warm backend is now in use
-    assert manager.backend.compiler.hybrid.stats()["compilations"] > 3
-
-
-def test_stop_tokens_of_a_request():
-    extra = ids_of("~")[0]
-    theirs = journey("ebnf", [extra])
-    adapters.vllm.register()
-    ours = journey("ebnf", [extra])
-    assert [allowed(rows[0]) for rows in ours] == [allowed(rows[0]) for rows in theirs]
-    assert extra in allowed(ours[-1][0]) and extra not in allowed(ours[0][0])
+    assert {*stops} <= allowed(ours[-1][0]) and not {*stops} & allowed(ours[0][0])
 
 
 @pytest.mark.parametrize("n_spec", [1, 3])
@@ -214,15 +180,21 @@ def test_rows_of_drafts_and_rollback(n_spec):
     assert ours[0]["json"] and len(ours[0]["regex"]) == n_spec - 1
 
 
-def test_many_rows_are_filled_by_several_threads():
+def test_rows_of_a_step_are_one_call(monkeypatch):
     adapters.vllm.register()
     manager = manager_of(rows=200)
     requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
     for i, request in enumerate(requests):
         assert manager.accept_tokens(request, ids_of("abc"[: 1 + i % 3]))
-    rows = rows_of(manager, requests)
-    for i, row in enumerate(rows):
-        assert allowed(row) == {*ids_of(f"abc{i}"[:4])}
+    wanted = [{*ids_of(f"abc{i}"[:4])} for i in range(150)]
+    assert [
+        allowed(row) for row in rows_of(manager, requests)
+    ] == wanted  # by vLLM's loop, in several threads
+    calls: list[object] = []
+    monkeypatch.setattr(
+        backend_xgrammar.XgrammarGrammar, "fill_bitmask", lambda *arguments: calls.append(arguments)
+    )
+    assert [allowed(row) for row in rows_of(manager, requests)] == wanted and not calls
 
 
 def test_pools_are_as_large_as_there_are_cores(monkeypatch):
@@ -304,34 +276,6 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
     assert not loops and any(g.is_terminated() for g in grammars)
 
 
-def test_rows_of_a_step_are_one_call(monkeypatch):
-    adapters.vllm.register()
-    manager = manager_of(3, rows=200)
-    requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
-    drafts = {r.request_id: ids_of("abc"[: i % 4]) for i, r in enumerate(requests)}
-    by_row = rows_of(manager, requests, drafts)
-    calls = []
-    monkeypatch.setattr(
-        backend_xgrammar.XgrammarGrammar, "fill_bitmask", lambda *arguments: calls.append(arguments)
-    )
-    assert torch.equal(by_row, rows_of(manager, requests, drafts)) and not calls
-
-
-def test_masks_reach_the_logits():
-    adapters.vllm.register()
-    manager = manager_of()
-    request = request_of(manager, "a", TEXTS["ebnf"][0])
-    logits = torch.zeros(2, SIZE)
-    batch = SimpleNamespace(req_ids=["free", "a"], req_id_to_index={"free": 0, "a": 1})
-    rows = rows_of(manager, [request]).numpy()
-    output = SimpleNamespace(
-        structured_output_request_ids=["a"], grammar_bitmask=rows, num_acceptable_drafts=[0]
-    )
-    apply_grammar_bitmask(SimpleNamespace(scheduled_spec_decode_tokens={}), output, batch, logits)
-    assert {*torch.nonzero(torch.isfinite(logits[1])).flatten().tolist()} == {*ids_of("(0123456789")}
-    assert torch.isfinite(logits[0]).all()
-
-
 def test_a_grammar_that_is_refused_fails_its_request_alone():
     adapters.vllm.register()
     manager = manager_of()
@@ -369,14 +313,6 @@ def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
         assert torch.equal(wanted, rows_of(manager, requests, drafts))
 
 
-def test_beam_search_and_other_readers_of_the_backend_get_ours():
-    adapters.vllm.register()
-    settings = manager_of().vllm_config
-    made = backend_xgrammar.XgrammarBackend(settings, tokenizer=TOKENIZER, vocab_size=SIZE)
-    assert type(made.compiler).__module__ == "adapters.vllm.compiler"
-    assert not isinstance(made.compiler, xgrammar.GrammarCompiler)
-
-
 # --- Notices, and token limits ---------------------------------------------------------------------------
 
 
@@ -393,33 +329,6 @@ class Thinks:
         return CALL in delta
 
 
-def real_request(manager, schema: dict, max_tokens: int, n_prompt: int = 3) -> Request:
-    params = SamplingParams(
-        structured_outputs=StructuredOutputsParams(json=json.dumps(schema)), max_tokens=max_tokens
-    )
-    params.structured_outputs._backend = "xgrammar"
-    request = Request("chat-7", [1] * n_prompt, params, None)
-    manager.grammar_init(request)
-    end = time.monotonic() + 60
-    while not request.structured_output_request.is_grammar_ready and time.monotonic() < end:
-        time.sleep(0.001)
-    return request
-
-
-def guesses(grammar, draw, n: int) -> list[int]:
-    """Return drafts that the grammar accepts, ignoring the token limit."""
-    twin = grammar.matcher.fork()
-    twin.limit_tokens(None)
-    twin.has_failed = False
-    found: list[int] = []
-    row = torch.zeros((1, (SIZE + 31) // 32), dtype=torch.int32)
-    while len(found) < n and not twin.is_terminated():
-        twin.fill_next_token_bitmask(row, 0)
-        found.append(draw.choice(sorted(allowed(row[0]))))
-        assert twin.accept_token(found[-1])
-    return found
-
-
 def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
     """Do what the scheduler and a sampler do, step by step, until the request ends."""
     grammar = request.structured_output_request.grammar
@@ -428,9 +337,9 @@ def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
         drafts = []
         if n_spec and thinks:
             rest = [ord("a")] * max(0, thoughts - request.num_output_tokens) + [CALL]
-            drafts = [*rest, *guesses(grammar, draw, n_spec)][:n_spec]
+            drafts = [*rest, *guesses(grammar.matcher, draw, n_spec, SIZE)][:n_spec]
         elif n_spec:
-            drafts = guesses(grammar, draw, n_spec)
+            drafts = guesses(grammar.matcher, draw, n_spec, SIZE)
         drafts = manager.validate_tokens(request, drafts)
         padded = {request.request_id: [*drafts, *[-1] * (n_spec - len(drafts))]} if n_spec else {}
         rows = rows_of(manager, [request], padded)
@@ -461,9 +370,10 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
     for more in (1, 2, 5, 30):
         for seed in range(6):
             most = shortest + more + (0 if thoughts is None else thoughts + 1)
-            request = real_request(manager, SCHEMA, most)
-            if thoughts is not None:
-                request.structured_output_request.reasoning_ended = False
+            is_models = seed % 2  # the limit is the length of the model, with the prompt of three tokens
+            manager.vllm_config.model_config.max_model_len = 3 + most if is_models else 999
+            request = request_of(manager, "a", TEXTS["json"][0], max_tokens=most + 50 if is_models else most)
+            request.structured_output_request.reasoning_ended = thoughts is None
             generate(manager, request, random.Random(seed), n_spec, thoughts or 0)
             ids = [*request.output_token_ids]
             assert ids[-1] == STOP and len(ids) <= most
@@ -471,20 +381,42 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
             assert set(json.loads(text, strict=False)) <= {"name", "tags"}
 
 
-def test_the_models_length_is_a_limit_too(monkeypatch):
-    monkeypatch.setenv("EQUIMASK_VLLM_TOKEN_LIMITS", "1")
-    adapters.vllm.register()
-    manager = manager_of()
-    manager.vllm_config.model_config.max_model_len = 100
-    matcher = real_request(manager, SCHEMA, 99, n_prompt=70).structured_output_request.grammar.matcher
-    assert matcher.tokens_left == 30
-
-
 def test_a_request_hears_what_is_not_enforced(caplog):
     adapters.vllm.register()
     schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "x"}}}}
     with caplog.at_level(logging.INFO, "vllm.equimask"):
-        request = real_request(manager_of(), schema, 9)
+        request = request_of(manager_of(), "chat-7", {"json": json.dumps(schema)})
     assert not isinstance(request.structured_output_request.grammar, Exception)
     lines = [record.getMessage() for record in caplog.records]
     assert "Request chat-7: schema keywords that are not enforced: not at /properties/a/not" in lines
+
+
+# --- Drafts of vLLM's own scheduler -----------------------------------------------------------------------
+
+
+def test_drafts_of_vllms_own_scheduler(monkeypatch):
+    scheduling = pytest.importorskip("vllm.v1.core.sched.scheduler")
+    from vllm.v1.outputs import DraftTokenIds
+
+    kind = scheduling.Scheduler
+    monkeypatch.setattr(kind, "update_draft_token_ids", kind.update_draft_token_ids)
+    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
+    adapters.vllm.register()
+    manager = manager_of(6, speculation={"method": "ngram"})
+    request = request_of(manager, "a", {"json": json.dumps({"enum": ["forced text", "forced end"]})})
+    request.is_prefill_chunk, request.spec_token_ids = False, []
+    scheduler = SimpleNamespace(requests={"a": request}, structured_output_manager=manager)
+    left, passes = [*ids_of('"forced end"'), STOP], 0
+    while not request.structured_output_request.grammar.is_terminated():
+        kind.update_draft_token_ids(scheduler, DraftTokenIds(["a"], [[]]))
+        draft = request.spec_token_ids
+        assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
+        rows = rows_of(manager, [request], {"a": draft})
+        assert rows.shape[0] > len(draft)  # vLLM 0.33 has rows for padding, too
+        taken = next((at for at, token in enumerate(draft) if token != left[at]), len(draft))
+        new, left = left[: taken + 1], left[taken + 1 :]
+        for row, token in zip(rows, new, strict=False):
+            assert token in allowed(row)
+        assert manager.accept_tokens(request, new)
+        passes += 1
+    assert passes <= 4 and not left

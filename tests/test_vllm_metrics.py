@@ -21,17 +21,7 @@ pytestmark = [
     pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
 ]
 
-MODEL = """
-import sys, torch
-from transformers import LlamaConfig, LlamaForCausalLM
-from tests.test_vllm_managers import SIZE, STOP, TOKENIZER
-torch.manual_seed(0)
-shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
-config = LlamaConfig(vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None)
-LlamaForCausalLM(config).save_pretrained(sys.argv[1])
-TOKENIZER.save_pretrained(sys.argv[1])
-"""
-
+MODEL = "import sys; from tests.vllm_engine_run import save_model; save_model(sys.argv[1])"
 SCHEMA = {"type": "object", "properties": {"confidential": {"type": "integer"}}, "required": ["confidential"]}
 
 

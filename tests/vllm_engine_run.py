@@ -9,12 +9,17 @@ Limits: on the CPU; text without sense.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from typing import Any
+
+from bench.cases import CHECKOUT
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
@@ -25,6 +30,8 @@ SAMPLING = {
     "narrow": {"temperature": 0.8, "top_p": 0.9, "top_k": 20, "seed": 3},
     "stops": {"temperature": 1.0, "seed": 5, "stop_token_ids": [60, 61]},
 }
+BY_NGRAMS = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 2}
+BY_GRAMMARS = {"method": "custom_class", "model": "adapters.vllm.drafts.GrammarDrafts"}
 PROMPTS = ["abcabcabcabc", "1212121212"]
 
 
@@ -40,6 +47,64 @@ def passes_of(executor: Any) -> list[int]:
     return counted
 
 
+def save_model(folder: str) -> None:
+    """Write a small random model and its tokenizer."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from tests.test_vllm_managers import SIZE, STOP, TOKENIZER
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
+    settings = LlamaConfig(
+        vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None
+    )
+    LlamaForCausalLM(settings).save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+
+
+@contextlib.contextmanager
+def engine_with(n_drafts: int, drafting: dict[str, Any], **options: Any) -> Iterator[tuple[Any, list[int]]]:
+    """Yield vLLM with the plugin and the small model, and a list with the number of the model's passes.
+
+    Args:
+        n_drafts: of a step; 0: no speculation.
+        drafting: the method of speculation.
+        **options: of structured outputs.
+    """
+    from vllm import LLM
+    from vllm.v1.executor.uniproc_executor import UniProcExecutor
+
+    import adapters.vllm
+
+    adapters.vllm.register()  # as the plugin does, where the package is installed
+    counted = passes_of(UniProcExecutor)
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(folder)
+        engine = LLM(
+            folder, max_model_len=256, max_num_seqs=16, enforce_eager=True, dtype="float32",
+            disable_log_stats=False, structured_outputs_config={"backend": "xgrammar", **options},
+            speculative_config={**drafting, "num_speculative_tokens": n_drafts} if n_drafts else None,
+        )  # fmt: skip
+        yield engine, counted
+
+
+def accepted_by(engine: Any) -> Any:
+    """Return the number of drafts that the model has accepted."""
+    name = "vllm:spec_decode_num_accepted_tokens"
+    return sum(getattr(one, "value", 0) for one in engine.get_metrics() if one.name == name)
+
+
+def run(module: str, *arguments: str, **environment: str) -> tuple[Any, str]:
+    """Run a module in another process; return the object that it printed, and everything that it printed."""
+    command = [sys.executable, "-m", module, *arguments]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    last = next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"'))
+    return json.loads(last), done.stdout + done.stderr
+
+
 def main(n_drafts: int, by_grammar: bool = False) -> None:
     """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "accepted": drafts,
     "passes": {"kind/sampling": passes of the model}}.
@@ -48,47 +113,15 @@ def main(n_drafts: int, by_grammar: bool = False) -> None:
         n_drafts: of a step; 0: no speculation.
         by_grammar: drafts come from grammars alone, in place of ngrams; white space is not free then.
     """
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from vllm import LLM, SamplingParams
+    from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
-    from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
     import adapters.vllm
-    from tests.test_vllm_managers import SIZE, STOP, TEXTS, TOKENIZER
+    from tests.test_vllm_managers import TEXTS
 
-    adapters.vllm.register()  # as the plugin does, where the package is installed
     kinds = {**TEXTS, "repeated": ({"regex": "(abc)+|(12)+"}, "")}
-    torch.manual_seed(0)
-    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
-    settings = LlamaConfig(
-        vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        LlamaForCausalLM(settings).save_pretrained(folder)
-        TOKENIZER.save_pretrained(folder)
-        ngram = {
-            "method": "ngram",
-            "num_speculative_tokens": n_drafts,
-            "prompt_lookup_min": 1,
-            "prompt_lookup_max": 2,
-        }
-        of_grammars = {
-            "method": "custom_class",
-            "model": "adapters.vllm.drafts.GrammarDrafts",
-            "num_speculative_tokens": n_drafts,
-        }
-        counted = passes_of(UniProcExecutor)
-        engine = LLM(
-            folder,
-            max_model_len=256,
-            max_num_seqs=16,
-            enforce_eager=True,
-            dtype="float32",
-            disable_log_stats=False,
-            structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": by_grammar},
-            speculative_config=(of_grammars if by_grammar else ngram) if n_drafts else None,
-        )
+    drafting = BY_GRAMMARS if by_grammar else BY_NGRAMS
+    with engine_with(n_drafts, drafting, disable_any_whitespace=by_grammar) as (engine, counted):
         found, passes = {}, {}
         for name, (kind, _) in kinds.items():
             for how, sampling in SAMPLING.items():
@@ -100,11 +133,7 @@ def main(n_drafts: int, by_grammar: bool = False) -> None:
                 answers = engine.generate(PROMPTS, asked, use_tqdm=False)
                 passes[f"{name}/{how}"] = counted[0] - before
                 found[f"{name}/{how}"] = [[*one.outputs[0].token_ids] for one in answers]
-        accepted = sum(
-            getattr(one, "value", 0)
-            for one in engine.get_metrics()
-            if one.name == "vllm:spec_decode_num_accepted_tokens"
-        )
+        accepted = accepted_by(engine)
         ours = adapters.vllm.is_registered()
         reasons = reasons_of(engine) if ours else []
     counts = {"accepted": accepted, "passes": passes}

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 from typing import Any
 
-from tests.vllm_engine_run import passes_of
+from tests.vllm_engine_run import BY_GRAMMARS, accepted_by, engine_with
 
 MOST_TOKENS = 48
 """Of an answer."""
@@ -40,53 +39,23 @@ TAGGED = {
     "end": ">",
 }
 TAG = json.dumps({"type": "structural_tag", "format": TAGGED})
-ASKED: list[tuple[str, dict[str, Any]]] = [
-    *(("json", {"json": json.dumps(schema)}) for schema in SCHEMAS),
-    ("text", {"regex": "(abc|[0-9]+,)*end"}),
-    ("text", {"structural_tag": TAG}),
+ASKED: list[dict[str, Any]] = [
+    *({"json": json.dumps(schema)} for schema in SCHEMAS),
+    {"regex": "(abc|[0-9]+,)*end"},
+    {"structural_tag": TAG},
 ]
 
 
 def main(n_drafts: int) -> None:
     """Print {"ids": {"greedy" and "drawn": [[id, ...], ...]}, "reasons", "texts", "spent": likewise,
     "accepted": drafts, "passes": of the model, "together": steps whose masks were made in one call}."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from vllm import LLM, SamplingParams
+    from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
-    from vllm.v1.executor.uniproc_executor import UniProcExecutor
 
-    import adapters.vllm
     from adapters.vllm import steps
-    from tests.test_vllm_managers import SIZE, STOP, TOKENIZER
 
-    adapters.vllm.register()  # as the plugin does, where the package is installed
-    torch.manual_seed(0)
-    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
-    settings = LlamaConfig(
-        vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None
-    )
     together = _counted(steps)
-    with tempfile.TemporaryDirectory() as folder:
-        LlamaForCausalLM(settings).save_pretrained(folder)
-        TOKENIZER.save_pretrained(folder)
-        engine = LLM(
-            folder,
-            max_model_len=256,
-            max_num_seqs=16,
-            enforce_eager=True,
-            dtype="float32",
-            disable_log_stats=False,
-            structured_outputs_config={"backend": "xgrammar"},
-            speculative_config={
-                "method": "custom_class",
-                "model": "adapters.vllm.drafts.GrammarDrafts",
-                "num_speculative_tokens": n_drafts,
-            }
-            if n_drafts
-            else None,
-        )
-        passes = passes_of(UniProcExecutor)
+    with engine_with(n_drafts, BY_GRAMMARS) as (engine, passes):
         found: dict[str, Any] = {"ids": {}, "reasons": {}, "texts": {}}
         for how, sampling in (("greedy", {"temperature": 0.0}), ("drawn", {"temperature": 1.0, "seed": 7})):
             if n_drafts and sampling["temperature"]:
@@ -95,7 +64,7 @@ def main(n_drafts: int) -> None:
                 SamplingParams(
                     max_tokens=MOST_TOKENS, structured_outputs=StructuredOutputsParams(**kind), **sampling
                 )
-                for _, kind in ASKED
+                for kind in ASKED
             ]
             answers = [
                 one.outputs[0] for one in engine.generate(["abcabc"] * len(asked), asked, use_tqdm=False)
@@ -103,11 +72,7 @@ def main(n_drafts: int) -> None:
             found["ids"][how] = [[*one.token_ids] for one in answers]
             found["reasons"][how] = [one.finish_reason for one in answers]
             found["texts"][how] = [one.text for one in answers]
-        accepted = sum(
-            getattr(one, "value", 0)
-            for one in engine.get_metrics()
-            if one.name == "vllm:spec_decode_num_accepted_tokens"
-        )
+        accepted = accepted_by(engine)
     print("\n" + json.dumps({**found, "accepted": accepted, "passes": passes[0], "together": together[0]}))
 
 
