@@ -133,23 +133,13 @@ def walk_alike(ours: Any, plain: Any, draw: random.Random, n: int) -> None:
 # --- masks and answers ---------------------------------------------------------------------------------
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {},
-    {"override_stop_tokens": EOT},
-    {"override_stop_tokens": [EOT, ord("!")]},
-    {"default_temperature": 0.25},
-    *([] if READS_STOPS else [{"terminate_without_stop_token": True}]),
-]
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_walks_meet_the_same_masks_and_answers(name: str, strategy: str) -> None:
     rng = random.Random(f"{name} {strategy}")
-    for options in OPTIONS:
-        ours = xgr.GrammarMatcher(compiled(name, strategy), **options)
-        plain = xgrammar.GrammarMatcher(plainly(name), **options)
-        for _ in range(20):
+    for _ in range(4):
+        ours, plain = xgr.GrammarMatcher(compiled(name, strategy)), xgrammar.GrammarMatcher(plainly(name))
+        for _ in range(24):
             choice = assert_alike(ours, plain)
             if not choice or rng.random() < 0.1:
                 back = rng.randrange(3)
@@ -170,6 +160,23 @@ def test_walks_meet_the_same_masks_and_answers(name: str, strategy: str) -> None
         ours.reset()
         plain.reset()
         assert_alike(ours, plain)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_other_stop_tokens_and_free_ends(strategy: str) -> None:
+    options: list[dict[str, Any]] = [
+        {"override_stop_tokens": EOT},
+        {"override_stop_tokens": [EOT, ord("!")]},
+        *([] if READS_STOPS else [{"terminate_without_stop_token": True}]),
+        {"default_temperature": 0.25},
+    ]
+    for name in ("ebnf", "tag", "lark", "lark with a budget"):
+        for given in options:
+            ours = xgr.GrammarMatcher(compiled(name, strategy), **given)
+            plain = xgrammar.GrammarMatcher(plainly(name), **given)
+            for text in ("ab", "a", ",", b"b"):
+                assert_alike(ours, plain)
+                assert ours.accept_string(text) is plain.accept_string(text)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
