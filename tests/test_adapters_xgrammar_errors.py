@@ -5,6 +5,7 @@ When: after changes of what `adapters.xgrammar` raises, or passes to XGrammar.
 Limits: masks and arguments are tested in `tests.test_adapters_xgrammar`.
 """
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,71 +18,74 @@ import hybrid
 from equivalence import HybridError
 from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, STOP, compiled, plainly
 
-BROKEN: dict[str, Any] = {
-    "schema": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{"),
-    "schema of another type": lambda module: module.GrammarCompiler(INFO).compile_json_schema(5),
-    "indent": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", indent="2"),
-    "separators": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", separators=",:"),
-    "strict mode": lambda module: module.GrammarCompiler(INFO).compile_json_schema("{}", strict_mode="x"),
-    "white space": lambda module: module.GrammarCompiler(INFO).compile_json_schema(
-        "{}", max_whitespace_cnt="1"
-    ),
-    "regex": lambda module: module.GrammarCompiler(INFO).compile_regex("("),
-    "regex of another type": lambda module: module.GrammarCompiler(INFO).compile_regex(5),
-    "deep regex": lambda module: module.GrammarCompiler(INFO).compile_regex("(" * 1500 + "a" + ")" * 1499),
-    "ebnf": lambda module: module.GrammarCompiler(INFO).compile_grammar("root ::= x"),
-    "grammar of another type": lambda module: module.GrammarCompiler(INFO).compile_grammar(5),
-    "lark": lambda module: module.GrammarCompiler(INFO).compile_lark("x"),
-    "tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag("{"),
-    "no tag": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(5),
-    "no arguments": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(),
-    "a token that there is not": lambda module: module.GrammarCompiler(INFO).compile_structural_tag(
-        {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
-    ),
+NOWHERE = {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
+MASK = torch.zeros((1, 9), dtype=torch.int32)
+
+OF_COMPILERS: dict[str, Any] = {
+    "schema": lambda compiler: compiler.compile_json_schema("{"),
+    "schema of another type": lambda compiler: compiler.compile_json_schema(5),
+    "indent": lambda compiler: compiler.compile_json_schema("{}", indent="2"),
+    "white space": lambda compiler: compiler.compile_json_schema("{}", max_whitespace_cnt="1"),
+    "regex": lambda compiler: compiler.compile_regex("("),
+    "regex of another type": lambda compiler: compiler.compile_regex(5),
+    "deep regex": lambda compiler: compiler.compile_regex("(" * 1500 + "a" + ")" * 1499),
+    "ebnf": lambda compiler: compiler.compile_grammar("root ::= x"),
+    "grammar of another type": lambda compiler: compiler.compile_grammar(5),
+    "lark": lambda compiler: compiler.compile_lark("x"),
+    "tag": lambda compiler: compiler.compile_structural_tag("{"),
+    "no tag": lambda compiler: compiler.compile_structural_tag(5),
+    "no arguments": lambda compiler: compiler.compile_structural_tag(),
+    "a token that there is not": lambda compiler: compiler.compile_structural_tag(NOWHERE),
+}
+OF_CLASSES: dict[str, Any] = {
     "tokenizer": lambda module: module.GrammarCompiler("llama"),
     "cache": lambda module: module.GrammarCompiler(INFO, cache_limit_bytes=-5),
     "threads": lambda module: module.BatchGrammarMatcher(0),
     "compiled": lambda module: module.GrammarMatcher(INFO),
 }
 OF_MATCHERS: dict[str, Any] = {
-    "temperature": lambda module: module.GrammarMatcher(plainly("ebnf"), default_temperature=-1.0),
-    "stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[999]),
-    "no stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[]),
-    "stop tokens in text": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens="ab"),
-    "half a stop token": lambda module: module.GrammarMatcher(plainly("ebnf"), override_stop_tokens=[0.5]),
-    "most steps back": lambda module: module.GrammarMatcher(plainly("ebnf"), max_rollback_tokens="a"),
-    "token": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_token("a"),
-    "text": lambda module: module.GrammarMatcher(plainly("ebnf")).accept_string(5),
-    "rollback": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback(1),
-    "steps in text": lambda module: module.GrammarMatcher(plainly("ebnf")).rollback("1"),
-    "no bitmask": lambda module: filled_of(module, None),
-    "a list": lambda module: filled_of(module, [0]),
-    "bitmask": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int64)),
-    "width": lambda module: filled_of(module, torch.zeros((1, 8), dtype=torch.int32)),
-    "row": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), 1),
-    "row in text": lambda module: filled_of(module, torch.zeros((1, 9), dtype=torch.int32), "0"),
+    "token": lambda matcher: matcher().accept_token("a"),
+    "text": lambda matcher: matcher().accept_string(5),
+    "rollback": lambda matcher: matcher().rollback(1),
+    "steps in text": lambda matcher: matcher().rollback("1"),
+    "no bitmask": lambda matcher: matcher().fill_next_token_bitmask(None),
+    "a list": lambda matcher: matcher().fill_next_token_bitmask([0]),
+    "bitmask": lambda matcher: matcher().fill_next_token_bitmask(MASK.long()),
+    "width": lambda matcher: matcher().fill_next_token_bitmask(MASK[:, 1:].contiguous()),
+    "row": lambda matcher: matcher().fill_next_token_bitmask(MASK, 1),
+    "row in text": lambda matcher: matcher().fill_next_token_bitmask(MASK, "0"),
+    "temperature": lambda matcher: matcher(default_temperature=-1.0),
+    "stop token": lambda matcher: matcher(override_stop_tokens=[999]),
+    "no stop token": lambda matcher: matcher(override_stop_tokens=[]),
+    "stop tokens in text": lambda matcher: matcher(override_stop_tokens="ab"),
+    "half a stop token": lambda matcher: matcher(override_stop_tokens=[0.5]),
+    "most steps back": lambda matcher: matcher(max_rollback_tokens="a"),
 }
 
 
-def filled_of(module: Any, bitmask: Any, index: Any = 0) -> bool:
-    return module.GrammarMatcher(plainly("ebnf")).fill_next_token_bitmask(bitmask, index)
-
-
-@pytest.mark.parametrize("name", [*BROKEN, *OF_MATCHERS])
+@pytest.mark.parametrize("name", [*OF_COMPILERS, *OF_CLASSES, *OF_MATCHERS])
 def test_errors_are_of_a_type_that_programs_for_xgrammar_catch(name: str) -> None:
-    call = {**BROKEN, **OF_MATCHERS}[name]
+    def call(module: Any) -> None:
+        if name in OF_COMPILERS:
+            OF_COMPILERS[name](module.GrammarCompiler(INFO))
+        elif name in OF_CLASSES:
+            OF_CLASSES[name](module)
+        else:
+            OF_MATCHERS[name](partial(module.GrammarMatcher, plainly("ebnf")))
+
     with pytest.raises(Exception) as theirs:
         call(xgrammar)
     with pytest.raises(theirs.type) as ours:
         call(xgr)
     assert ours.value.__cause__ is not ours.value
-    assert isinstance(ours.value, HybridError) or name in BROKEN
+    assert isinstance(ours.value, HybridError) or name not in OF_MATCHERS
 
 
 def test_errors_of_ours_stay_what_they_are() -> None:
-    with pytest.raises(HybridError) as found:
-        xgr.GrammarCompiler(INFO, budget=hybrid.Budget(seconds=1e-9), on_budget="raise").compile_grammar(EBNF)
-    assert isinstance(found.value, hybrid.BudgetExceeded) and isinstance(found.value, RuntimeError)
+    compiler = xgr.GrammarCompiler(INFO, budget=hybrid.Budget(seconds=1e-9), on_budget="raise")
+    with pytest.raises(hybrid.BudgetExceeded) as found:
+        compiler.compile_grammar(EBNF)
+    assert isinstance(found.value, RuntimeError)
 
 
 # --- what passes through, and what is asked for --------------------------------------------------------
@@ -115,18 +119,17 @@ def test_models_and_older_tags() -> None:
         age: int
 
     item = xgr.StructuralTagItem(begin="<tool>", schema=Person, end="</tool>")
+    older = xgr.StructuralTag.from_legacy_structural_tag([item], ["<tool>"])
     for module in (xgr, xgrammar):
         compiler = module.GrammarCompiler(INFO)
         for made in (
             compiler.compile_structural_tag([item], ["<tool>"]),
             compiler.compile_structural_tag(tags=[item], triggers=["<tool>"]),
-            compiler.compile_structural_tag(xgr.StructuralTag.from_legacy_structural_tag([item], ["<tool>"])),
+            compiler.compile_structural_tag(older),
         ):
             matcher = module.GrammarMatcher(made)
-            assert (
-                matcher.accept_string('so: <tool>{"name": "x", "age": 3}</tool>') and matcher.is_completed()
-            )
-            assert not matcher.accept_string('<tool>{"age"')
+            assert matcher.accept_string('so: <tool>{"name": "x", "age": 3}</tool>')
+            assert matcher.is_completed() and not matcher.accept_string('<tool>{"age"')
         matcher = module.GrammarMatcher(compiler.compile_json_schema(Person))
         assert matcher.accept_string('{"name": "x", "age": 3}') and matcher.is_completed()
 

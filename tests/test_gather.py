@@ -45,14 +45,28 @@ def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
 
 
 def expanded(gather: Gather, class_mask: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    out = np.full(gather.n_words, GARBAGE, np.uint32)
-    gather.expand(class_mask, out)
-    return out
+    """The row that is written, between two others that are not."""
+    rows = np.full((3, gather.n_words), GARBAGE, np.uint32)
+    gather.expand(class_mask, rows[1])
+    assert (rows[[0, 2]] == GARBAGE).all()
+    return rows[1]
 
 
-def expected(classes: TokenClasses, chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    of_token = classes.class_of_token
+def expected(of_token: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return words_of(np.append(chosen, False)[of_token] & (of_token >= 0))
+
+
+def check(classes: TokenClasses, size: int, *choices: NDArray[np.bool_]) -> Gather:
+    """Assert that a gather writes exactly the tokens of chosen classes, for each choice; return it."""
+    gather = Gather(classes, size)
+    for chosen in choices:
+        assert (expanded(gather, words_of(chosen)) == expected(classes.class_of_token, chosen)).all()
+    return gather
+
+
+def all_choices(n_classes: int) -> NDArray[np.bool_]:
+    numbers = np.arange(2**n_classes)[:, None]
+    return (numbers >> np.arange(n_classes) & 1).astype(np.bool_)
 
 
 @pytest.mark.parametrize("n_classes", [0, 1, 2, 31, 32, 33, 64, 70])
@@ -60,10 +74,8 @@ def expected(classes: TokenClasses, chosen: NDArray[np.bool_]) -> NDArray[np.uin
 def test_expand_is_the_union_of_the_classes(size: int, n_classes: int) -> None:
     rng = np.random.default_rng(1000 * size + n_classes)
     classes = random_classes(rng, size, n_classes, largest=size // 2)
-    gather = Gather(classes, size)
     shares = [rng.random(n_classes) < share for share in (0.0, 0.1, 0.5, 0.9, 1.0)]
-    for chosen in (*shares, *np.eye(n_classes, dtype=np.bool_)):
-        assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
+    check(classes, size, *shares, *np.eye(n_classes, dtype=np.bool_))
 
 
 @pytest.mark.parametrize("largest", [LARGE_CLASS - 1, LARGE_CLASS, LARGE_CLASS + 1])
@@ -72,15 +84,12 @@ def test_large_classes_are_rows(largest: int) -> None:
     of_token = np.repeat(np.array([2, 0, -1, 1], np.int32), [3, largest, 5, 2 * LARGE_CLASS])
     np.random.default_rng(largest).shuffle(of_token)
     classes = classes_of(of_token, 3)
-    gather = Gather(classes, len(of_token))
+    gather = check(classes, len(of_token), *all_choices(3))
     row_bytes = 4 * gather.n_words
     lists = Gather(classes_of(np.arange(3, dtype=np.int32), 3), 3).memory_size_bytes - 3 * 4
     rows = 1 + (largest >= LARGE_CLASS)
     tokens = np.count_nonzero(of_token >= 0)
     assert gather.memory_size_bytes == lists + 4 * tokens + rows * row_bytes
-    for bits in range(8):
-        chosen = np.array([bits >> c & 1 for c in range(3)], np.bool_)
-        assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
 
 
 @pytest.mark.parametrize("n_classes", [0, 1, 31, 32, 33])
@@ -88,16 +97,8 @@ def test_bits_beyond_the_last_class_are_ignored(n_classes: int) -> None:
     """The inner stop token has such a bit; unused bits of the last word may hold anything."""
     classes = random_classes(np.random.default_rng(n_classes), 100, n_classes, largest=0)
     mask = np.full((n_classes + 32) // 32 + 1, 0xFFFFFFFF, np.uint32)
-    everything = expected(classes, np.ones(n_classes, np.bool_))
+    everything = expected(classes.class_of_token, np.ones(n_classes, np.bool_))
     assert (expanded(Gather(classes, 100), mask) == everything).all()
-
-
-def test_nothing_is_written_beyond_the_row() -> None:
-    classes = random_classes(np.random.default_rng(1), 100, 9, largest=0)
-    rows = np.full((3, 4), GARBAGE, np.uint32)
-    Gather(classes, 100).expand(np.array([0x1FF], np.uint32), rows[1])
-    assert (rows[[0, 2]] == GARBAGE).all()
-    assert (rows[1] == expected(classes, np.ones(9, np.bool_))).all()
 
 
 WRONG: dict[str, Any] = {
@@ -132,17 +133,13 @@ def test_arrays_that_may_not_be_written_serve_as_input() -> None:
     classes = random_classes(np.random.default_rng(2), 900, 33, largest=600)
     chosen = np.random.default_rng(3).random(33) < 0.5
     mask = words_of(chosen)
-    for array in (classes.class_of_token, classes.representatives, mask):
-        array.flags.writeable = False
-    gather = Gather(classes, 900)
-    assert (expanded(gather, mask) == expected(classes, chosen)).all()
-
     members = members_by_class(classes.class_of_token, 33)
-    for array in members[:3]:
+    for array in (classes.class_of_token, classes.representatives, mask, *members[:3]):
         array.flags.writeable = False
-    gather = Gather(members, 900)
-    assert len(gather.tables[-1]) == 1
-    assert (expanded(gather, mask) == expected(classes, chosen)).all()
+    for given in (classes, members):
+        gather = Gather(given, 900)
+        assert len(gather.tables[-1]) == 1
+        assert (expanded(gather, mask) == expected(classes.class_of_token, chosen)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
@@ -162,12 +159,8 @@ def test_rows_are_united_by_twos() -> None:
         for n_classes in range(1, 4):
             size = n_classes * 32 * n_words - 7
             of_token = (np.arange(size) % n_classes).astype(np.int32)
-            classes = classes_of(of_token, n_classes)
-            gather = Gather(classes, size)
+            gather = check(classes_of(of_token, n_classes), size, *all_choices(n_classes))
             assert len(gather.tables[-1]) == n_classes
-            for bits in range(2**n_classes):
-                chosen = np.array([bits >> c & 1 for c in range(n_classes)], np.bool_)
-                assert (expanded(gather, words_of(chosen)) == expected(classes, chosen)).all()
 
 
 @pytest.mark.parametrize("part", ["starts", "pieces", "tokens"])
@@ -194,8 +187,7 @@ def test_pieces_of_shared_tokens(seed: int) -> None:
     assert gather.memory_size_bytes == sum(array.nbytes for array in gather.tables) - 4 * size
     for share in (0.2, 0.7, 1.0):
         chosen = rng.random(n_classes) < share
-        wanted = words_of(np.append(chosen, False)[of_token] & (of_token >= 0))
-        assert (expanded(gather, words_of(chosen)) == wanted).all()
+        assert (expanded(gather, words_of(chosen)) == expected(of_token, chosen)).all()
 
 
 def test_memory_counts_every_table() -> None:

@@ -58,16 +58,21 @@ def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
     return found
 
 
-def allowed(matcher, tokens_left: int = 0) -> list[int]:
+def allowed(matcher: HealingMatcher) -> list[int]:
+    """The ids that are allowed, by a mask that is one row of two."""
     bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
-    if tokens_left:
-        assert matcher.fill_limited_bitmask(bitmask, tokens_left, 1)
-    else:
-        assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
+    assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
     assert (bitmask[0] == 0x5A5A5A5A).all()
     bits = bits_of(bitmask[1], 32 * bitmask.shape[1])
     assert not bits[VOCABULARY.size :].any() or matcher.left == b""
     return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
+
+
+def after(compiled: CompiledGrammar, text: str | bytes) -> list[int]:
+    """The ids that the grammar alone allows after a text."""
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string(text)
+    return mask_of(matcher)
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -86,10 +91,8 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
             token = rng.choice(expected)
             assert matcher.accept_token(token)
             made, read = made + 1, read + VOCABULARY.tokens[token]
-        after = allowed(matcher)
-        plain = GrammarMatcher(compiled)
-        assert plain.accept_string(read[len(prefix) :])
-        assert after == mask_of(plain)
+        last = allowed(matcher)
+        assert last == after(compiled, read[len(prefix) :])
         for steps in range(1, made + 1):  # roll back, and repeat the same steps
             twin = matcher.fork()
             twin.rollback(steps)
@@ -97,7 +100,7 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
             assert allowed(twin) == reference(compiled, twin.left)
             with pytest.raises(MatcherError, match="cannot roll back"):
                 twin.rollback(made - steps + 1)
-        assert allowed(matcher) == after
+        assert allowed(matcher) == last
         matcher.reset()
         assert matcher.left == prefix
 
@@ -105,10 +108,7 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
 @pytest.mark.parametrize("kind", STRATEGIES)
 def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     compiled = compiled_by(kind, "object")
-    matcher, plain = (
-        HealingMatcher(compiled, "x", terminate_without_stop_token=False),
-        GrammarMatcher(compiled),
-    )
+    matcher, plain = HealingMatcher(compiled, "x"), GrammarMatcher(compiled)
     assert matcher.find_jump_forward_string() == 'x{"'
     assert matcher.accept_string('x{"') and plain.accept_string('{"')
     for text in ("no", '":', "1", "}"):
@@ -118,25 +118,24 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.is_completed() and not matcher.is_terminated()
     assert matcher.accept_token(matcher.stop_token_ids[0]) and matcher.is_terminated()
     matcher.rollback(3)
-    assert allowed(matcher) == allowed_plain_after(compiled, '{"no":')
+    assert allowed(matcher) == after(compiled, '{"no":')
     matcher.rollback(3)
     assert matcher.left == b"x" and allowed(matcher) == reference(compiled, b"x")
-
-
-def allowed_plain_after(compiled: CompiledGrammar, text: str) -> list[int]:
-    matcher = GrammarMatcher(compiled)
-    assert matcher.accept_string(text)
-    return mask_of(matcher)
-
-
-def test_no_prefix_is_a_plain_matcher() -> None:
-    compiled = compiled_by("classifier", "words")
     matcher = HealingMatcher(compiled, b"")
-    assert matcher.left == b"" and allowed(matcher) == mask_of(GrammarMatcher(compiled))
+    assert matcher.left == b"" and allowed(matcher) == after(compiled, "")
 
 
 def test_prompts_cut_at_every_byte() -> None:
-    compiled = compiled_by("classifier", "words")
+    compiled, beginnings = compiled_by("classifier", "words"), prefixes_of(VOCABULARY)
+
+    def segment(data: bytes) -> list[int]:
+        """Tokenise greedily: take the longest token that fits, again and again."""
+        found: list[int] = []
+        while data:
+            found.append(beginnings.longest(data))
+            data = data[len(VOCABULARY.tokens[found[-1]]) :]
+        return found
+
     for text in ("say yes", "is it true", "n: ab", "né", 'a":no'):
         data = text.encode()
         ids = TOKENIZER(text, add_special_tokens=False)["input_ids"]
@@ -152,15 +151,6 @@ def test_prompts_cut_at_every_byte() -> None:
                 assert allowed(matcher) == reference(compiled, healed.prefix)
 
 
-def segment(data: bytes) -> list[int]:
-    """Tokenise greedily: take the longest token that fits, again and again."""
-    beginnings, found = prefixes_of(VOCABULARY), []
-    while data:
-        found.append(beginnings.longest(data))
-        data = data[len(VOCABULARY.tokens[found[-1]]) :]
-    return found
-
-
 def fewest(text: bytes) -> float:
     """The smallest number of tokens that spell a text."""
     needed = [0.0] + [float("inf")] * len(text)
@@ -174,7 +164,7 @@ def fewest(text: bytes) -> float:
 @pytest.mark.parametrize(("kind", "name"), [case for case in CASES if case[0] != "lark"])
 def test_closing_masks_are_those_of_a_filter(kind: str, name: str) -> None:
     compiled, rng = compiled_by(kind, name), random.Random(f"closing {kind} {name}")
-    texts = compiled.completions.of(tuple(VOCABULARY.stop_token_ids)).shortest(b"", None)[0]
+    texts = GrammarMatcher(compiled).shortest_completion()
     assert texts is not None
     shortest = b"".join(VOCABULARY.tokens[token] for token in texts)
     for prefix in (b"t", b'x{"', b"true", b"yesno", b"abab", "é".encode(), b"zn{"):
@@ -187,8 +177,7 @@ def test_closing_masks_are_those_of_a_filter(kind: str, name: str) -> None:
                 assert twin.shortest_completion() == plan[at:]
                 assert twin.accept_token(token)
             assert twin.is_completed()
-            plain = allowed(matcher)
-            needed = {}
+            plain, needed = allowed(matcher), {}
             for token in plain:
                 twin = matcher.fork()
                 assert twin.accept_token(token)
@@ -196,12 +185,11 @@ def test_closing_masks_are_those_of_a_filter(kind: str, name: str) -> None:
                 needed[token] = float("inf") if behind is None else len(behind)
             for left in (len(plan), len(plan) + 1, len(plan) + 3, 100):
                 expected = [token for token in plain if needed[token] < left]
-                assert allowed(matcher, left) == expected and expected
+                assert mask_of(matcher, left) == expected and expected
             if len(plan) > 1:
                 with pytest.raises(MatcherError, match=f"needs {len(plan)}"):
-                    allowed(matcher, len(plan) - 1)
-            token = rng.choice(plain)
-            assert matcher.accept_token(token)
+                    mask_of(matcher, len(plan) - 1)
+            assert matcher.accept_token(rng.choice(plain))
         assert matcher.shortest_completion() is not None
 
 
@@ -210,18 +198,9 @@ def test_closing_where_nothing_ends() -> None:
     matcher = HealingMatcher(compiled, "tr")
     assert matcher.shortest_completion() is None
     with pytest.raises(MatcherError, match="no tokens complete it"):
-        allowed(matcher, 9)
+        mask_of(matcher, 9)
     with pytest.raises(UnsupportedGrammar, match="Lark"):
-        allowed(HealingMatcher(compiled_by("lark", ""), "tr"), 9)
-
-
-def test_a_grammar_that_begins_inside_of_a_token() -> None:
-    # the model has already written "tr" of "true": the ids that may follow spell the rest, or go beyond it
-    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "ue" | "a"')
-    matcher = HealingMatcher(compiled, "tr")
-    tokens = {VOCABULARY.tokens[token] for token in allowed(matcher)}
-    assert tokens == {b"t", b"tr", b"true"}
-    assert matcher.accept_token(VOCABULARY.tokens.index(b"true")) and matcher.is_completed()
+        mask_of(HealingMatcher(compiled_by("lark", ""), "tr"), 9)
 
 
 @pytest.mark.parametrize("strategy", ["auto", "classifier", "engine"])
@@ -255,18 +234,6 @@ def test_what_is_given_back() -> None:
         heal([VOCABULARY.size], VOCABULARY)
     first = VOCABULARY.tokens[0]
     assert first and heal([stop, 0], VOCABULARY) == ([stop], first)
-
-
-def test_tokens_that_begin_alike_are_read_apart() -> None:
-    texts = [b"x", b"xa", b"xaa", b"xab", b"xaba", b"xb", b"xba", b"xbb", b""]
-    others = [b"%d" % i for i in range(10, 41)]  # these put ids into the second word of a mask
-    vocabulary = Vocabulary.from_bytes([*texts, *others, b"xbc"], stop_token_ids=8)
-    compiled = GrammarCompiler(vocabulary).compile_grammar('root ::= "aa" | "b" [bc]?')
-    matcher = HealingMatcher(compiled, b"x")
-    assert mask_of(matcher) == reference(compiled, b"x") == [0, 1, 2, 5, 7, 40]
-    assert matcher.accept_token(40)
-    matcher.rollback(0)
-    assert matcher.left == b"" and matcher.accept_token(8) and matcher.is_terminated()
 
 
 @pytest.mark.parametrize("kind", ["classifier", "engine"])

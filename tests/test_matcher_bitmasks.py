@@ -26,23 +26,20 @@ from hybrid import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
 )
-from tests.matchers import AB, ABC, C1, ONE, SIZE, STOP, WORDS, A, C, Sides, X
+from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides, X
 
 pytestmark = pytest.mark.kernels
 
+FIRST = [1 << A | 1 << AB | 1 << ABC, 0]
+"""The mask of the first token."""
 
-@pytest.mark.parametrize(
-    "bitmask",
-    [
-        torch.zeros(WORDS, dtype=torch.int32),
-        np.zeros(WORDS, np.int32),
-        np.zeros((1, WORDS), np.int32),
-    ],
-    ids=["1-D tensor", "1-D array", "array"],
-)
-def test_one_row_and_arrays_are_bitmasks(strategy: str, bitmask: Any) -> None:
-    assert Sides.of(strategy).ours.fill_next_token_bitmask(bitmask)
-    assert bitmask.reshape(-1).tolist() == [1 << A | 1 << AB | 1 << ABC, 0]
+
+def test_one_row_and_arrays_are_bitmasks(strategy: str) -> None:
+    row = np.zeros(WORDS, np.int32)
+    bitmasks: tuple[Any, ...] = (torch.zeros(WORDS, dtype=torch.int32), row, row[None].copy())
+    for bitmask in bitmasks:
+        assert Sides.of(strategy).ours.fill_next_token_bitmask(bitmask)
+        assert bitmask.reshape(-1).tolist() == FIRST
 
 
 @pytest.mark.parametrize("grammar", ["root ::= [^z]*", 'root ::= "a" | "z"'])
@@ -79,7 +76,7 @@ def test_a_row_of_a_view_is_written_where_it_lies(
     elsewhere."""
     whole = np.full((6, 2 * WORDS), 7, np.int32)
     expected = whole.copy()
-    view(expected)[1] = [1 << A | 1 << AB | 1 << ABC, 0]
+    view(expected)[1] = FIRST
     try:
         Sides.of(strategy).ours.fill_next_token_bitmask(view(kind(whole)), 1)
     except BitmaskError:
@@ -91,27 +88,18 @@ def test_a_row_of_a_view_is_written_where_it_lies(
 
 
 def test_batch_fill_leaves_other_rows(strategy: str) -> None:
-    batch, plain_batch = BatchGrammarMatcher(), xgrammar.BatchGrammarMatcher()
     sides = [Sides.of(strategy) for _ in range(3)]
     for each, text in zip(sides, ("", "a", "ab"), strict=True):
         each.same("accept_string", text)
-    ours, plain = allocate_token_bitmask(6, SIZE), allocate_token_bitmask(6, SIZE)
-    batch.batch_fill_next_token_bitmask([each.ours for each in sides], ours, [4, 0, 2])
-    plain_batch.batch_fill_next_token_bitmask([each.plain for each in sides], plain, [4, 0, 2])
+    ours, plain = allocate_token_bitmask(10, SIZE), allocate_token_bitmask(10, SIZE)
+    for batch, matchers, bitmask in (
+        (BatchGrammarMatcher(max_threads=2), [each.ours for each in sides], ours),
+        (xgrammar.BatchGrammarMatcher(), [each.plain for each in sides], plain),
+    ):
+        batch.batch_fill_next_token_bitmask(matchers, bitmask, [8, 4, 6])
+        batch.batch_fill_next_token_bitmask(matchers, bitmask[:4])  # the first rows
     assert ours.equal(plain)
-    assert ours[[1, 3, 5]].eq(-1).all() and not ours[[0, 2, 4]].eq(-1).any()
-
-
-def test_batch_fill_takes_the_first_rows(strategy: str) -> None:
-    matchers = [Sides.of(strategy).ours for _ in range(2)]
-    matchers[1].accept_token(AB)
-    bitmask = allocate_token_bitmask(3, SIZE)
-    BatchGrammarMatcher(max_threads=2).batch_fill_next_token_bitmask(matchers, bitmask)
-    assert bitmask[:, 0].tolist() == [
-        1 << A | 1 << AB | 1 << ABC,
-        1 << C | 1 << ONE | 1 << C1 | 1 << STOP,
-        -1,
-    ]
+    assert ours[[3, 5, 7, 9]].eq(-1).all() and not ours[[0, 1, 2, 4, 6, 8]].eq(-1).any()
 
 
 def test_batch_steps(strategy: str) -> None:

@@ -11,7 +11,7 @@ import torch
 from hybrid import BitmaskError, GrammarMatcher
 from hybrid.api import tensor_layout
 from hybrid.api.tensor_layout import Layout, _seen, find_layout
-from tests.misuse import FIRST, SIZE, WORDS, compiled_by
+from tests.misuse import FIRST, WORDS, compiled_by
 
 pytestmark = pytest.mark.kernels
 
@@ -51,23 +51,18 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
     "turned": lambda tensor: tensor.t_(),
     "other memory": lambda tensor: tensor.set_(torch.zeros((2, 3), dtype=torch.int32)),
     "other data": lambda tensor: setattr(tensor, "data", torch.zeros((2, WORDS), dtype=torch.float32)),
-    "swapped": lambda tensor: torch.utils.swap_tensors(tensor, torch.zeros((2, WORDS))),
 }
 
 
-@pytest.mark.parametrize("kind", [lambda tensor: tensor, lambda tensor: torch.nn.Parameter(tensor, False)])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_tensor_that_changed_is_looked_at_anew(
-    change: Callable[[Any], Any], kind: Callable[[Any], Any]
-) -> None:
-    """A tensor's fields are read from its memory; torch is asked about tensors of other classes."""
+def test_a_tensor_of_another_class_that_changed_is_looked_at_anew(change: Callable[[Any], Any]) -> None:
+    """The fields of other tensors are read from their memory (`tests/test_misuse.py` changes them); torch is
+    asked about these."""
     matcher = GrammarMatcher(compiled_by("classifier"))
-    bitmask = kind(torch.zeros((2, WORDS), dtype=torch.int32))
+    bitmask = torch.nn.Parameter(torch.zeros((2, WORDS), dtype=torch.int32), False)
     for _ in range(3):
         matcher.fill_next_token_bitmask(bitmask, 1)
-    assert bitmask[1].tolist() == FIRST and 32 * WORDS >= SIZE
-    if isinstance(bitmask, torch.nn.Parameter) and change is CHANGES["swapped"]:
-        return
+    assert bitmask[1].tolist() == FIRST
     change(bitmask)
     with pytest.raises(BitmaskError):
         matcher.fill_next_token_bitmask(bitmask, 1)
