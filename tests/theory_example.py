@@ -37,7 +37,14 @@ number ::= [0-9]+
 LEFT_RECURSIVE = GRAMMAR.replace('value "," items', 'items "," value')
 COUNTED = GRAMMAR.replace("[0-9]+", "[0-9]{1,5}")
 TOKENS = ["1", "2", "12", "[", "[[", "]", "]]", ",", "],[", "1]"]
-VOCABULARY = Vocabulary.from_bytes([*(token.encode() for token in TOKENS), b""], stop_token_ids=[len(TOKENS)])
+
+
+def vocabulary_of(*tokens: str) -> Vocabulary:
+    """Some tokens, and a stop token after them."""
+    return Vocabulary.from_bytes([*map(str.encode, tokens), b""], stop_token_ids=[len(tokens)])
+
+
+VOCABULARY = vocabulary_of(*TOKENS)
 NAMES = {GRAMMAR: "EKDNVLMJI", LEFT_RECURSIVE: "EKDNVLMJI", COUNTED: "EKCNVLMJI"}
 ORDER = "VLMIJKENDC#"
 
@@ -124,53 +131,50 @@ class Example:
         ]
         return "".join(line + "\n" for line in sorted(lines, key=lambda line: ORDER.index(line[0])))
 
+    def below_sets_of(self, symbol: int) -> list[int]:
+        """The below sets of a possible top."""
+        own = self.below
+        return list(part(own.context_starts, own.context_below, self.contexts.index(symbol)))
+
+    def below_set(self, number: int) -> list[tuple[int, int]]:
+        """The symbols of a below set, each with the below set of what lies under it."""
+        own = self.below
+        symbols = part(own.below_starts, own.below_symbols, number)
+        return list(zip(symbols, part(own.below_starts, own.below_of_symbol, number), strict=True))
+
     def below_text(self) -> str:
         """What may lie directly below each possible top."""
-        below_sets, lines = self.below, []
+        lines = []
         for symbol in self.contexts_in_order:
-            i = self.contexts.index(symbol)
             allowed: list[str] = []
-            for below in part(below_sets.context_starts, below_sets.context_below, i):
-                allowed += map(self.name, part(below_sets.below_starts, below_sets.below_symbols, below))
-                allowed += ["nothing"] * bool(below_sets.below_bottom[below])
+            for below in self.below_sets_of(symbol):
+                allowed += [self.name(one) for one, _ in self.below_set(below)]
+                allowed += ["nothing"] * bool(self.below.below_bottom[below])
             lines.append(f"{self.name(symbol)}    over {' or '.join(allowed)}\n")
         return "".join(lines)
 
     def below_sets_table(self) -> str:
         """The below sets, and the possible tops of which each describes what lies below."""
-        own, lines = self.below, ["| below set | of | what may lie directly below |", "|---|---|---|"]
-        for i, is_bottom in enumerate(own.below_bottom.tolist()):
-            symbols = part(own.below_starts, own.below_symbols, i)
-            sets = part(own.below_starts, own.below_of_symbol, i)
-            members = [
-                f"`{self.name(one)}` over set {below}" for one, below in zip(symbols, sets, strict=True)
-            ]
-            users = [
-                f"`{self.name(one)}`"
-                for one in self.contexts_in_order
-                if i in part(own.context_starts, own.context_below, self.contexts.index(one))
-            ]
+        lines = ["| below set | of | what may lie directly below |", "|---|---|---|"]
+        for i, is_bottom in enumerate(self.below.below_bottom.tolist()):
+            members = [f"`{self.name(one)}` over set {below}" for one, below in self.below_set(i)]
             members += ["nothing"] * is_bottom
+            users = [f"`{self.name(one)}`" for one in self.contexts_in_order if i in self.below_sets_of(one)]
             lines.append(f"| {i} | {', '.join(users)} | {', or '.join(members)} |")
         return "".join(line + "\n" for line in lines)
 
     def allowed_stacks(self, height: int) -> set[tuple[str, ...]]:
         """The stacks of at most this height that contexts and below sets allow."""
-        own = self.below
         found: set[tuple[str, ...]] = set()
-        pending: list[tuple[tuple[str, ...], int]] = [
-            ((self.name(symbol),), below)
-            for i, symbol in enumerate(self.contexts)
-            for below in part(own.context_starts, own.context_below, i)
-        ]
+        pending: list[tuple[tuple[str, ...], int]] = []
+        for symbol in self.contexts:
+            pending += [((self.name(symbol),), below) for below in self.below_sets_of(symbol)]
         while pending:
             stack, below = pending.pop()
-            if own.below_bottom[below]:
+            if self.below.below_bottom[below]:
                 found.add(stack)
             if len(stack) < height:
-                symbols = part(own.below_starts, own.below_symbols, below)
-                sets = part(own.below_starts, own.below_of_symbol, below)
-                pending += [((*stack, self.name(s)), after) for s, after in zip(symbols, sets, strict=True)]
+                pending += [((*stack, self.name(s)), after) for s, after in self.below_set(below)]
         return found
 
     def stacks(self, text: str) -> list[list[str]]:
@@ -238,7 +242,7 @@ class Example:
                 name = self.name(self.contexts[context])
                 if any(begin <= group < end for begin, end in part(found.range_starts, found.ranges, block)):
                     features[token][name] = "read"
-                (below,) = part(self.below.context_starts, self.below.context_below, context)
+                (below,) = self.below_sets_of(self.contexts[context])
                 outcomes = dict(part(found.event_starts, found.events, block))
                 if group in outcomes and color[outcomes[group], below]:
                     features[token][name] = f"color {color[outcomes[group], below]}"
