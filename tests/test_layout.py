@@ -98,15 +98,19 @@ def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
     return found
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def names_in(file: Path) -> Iterator[str]:
     """Return everything that a file imports, as `module` or `module.name`."""
-    text = file.read_text(encoding="utf-8")
     if file.suffix == ".pxd":
-        for module, names, whole in DECLARED.findall(text):
+        for module, names, whole in DECLARED.findall(file.read_text(encoding="utf-8")):
             yield from (f"{module}.{name.split()[0]}" for name in names.split(",") if name.split())
             yield whole
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name.removeprefix(COMPILED) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -203,9 +207,8 @@ def upward(rooms: Imports, order: Iterable[str]) -> list[str]:
 def test_files_and_functions_are_short() -> None:
     long = []
     for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
-        text = file.read_text(encoding="utf-8")
-        sizes = [("", len(text.splitlines()), MOST_LINES)]
-        for node in ast.walk(ast.parse(text)):
+        sizes = [("", len(file.read_text(encoding="utf-8").splitlines()), MOST_LINES)]
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 first = min(one.lineno for one in [node, *node.decorator_list])
                 sizes.append((node.name, (node.end_lineno or first) - first + 1, MOST_LINES_A_FUNCTION))
