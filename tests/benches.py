@@ -1,12 +1,15 @@
 """Helpers for the tests of benchmarks: run a command, read its record, and write folders of schemas.
 
+What: also what benchmarks do in other processes, done in this one, as starting a process takes seconds.
 When: in ``test_bench*.py``.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Mapping
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from bench.__main__ import app
+from bench.json_schema import runner, worker
+from bench.workloads import Labelled
 from equivalence import Vocabulary
 
 WORDS = [
@@ -61,3 +66,29 @@ def write_schemas(folder: Path, schemas: Mapping[str, tuple[Any, Iterable[tuple[
         text = json.dumps({"description": name, "meta": {}, "schema": schema, "tests": tests})
         (folder / f"{name}.json").write_text(text)
     return folder
+
+
+# --- What other processes do -------------------------------------------------------------------------------
+
+
+def done_here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function as `bench.memory.in_another_process` does, but in this process. It stands in for that in
+    `bench.build_cost`."""
+    function, arguments = pickle.loads(pickle.dumps((function, arguments)))
+    return pickle.loads(pickle.dumps(function(*arguments)))
+
+
+class WorkerHere(runner.Process):
+    """A worker in this process, which gives the answers of the real one."""
+
+    def begin(self) -> None:
+        pass
+
+    def ask(self, file: Labelled) -> Iterator[runner.Row]:
+        question = {"file": file.name, "schema": file.schema, "instances": list(file.instances)}
+        told: list[Any] = []
+        own = {"name": self.name, **vars(self._settings)}
+        worker.main(own, io.StringIO(json.dumps(question)), lambda one: told.append(json.dumps(one)))
+        first, *answers, last = map(json.loads, told)
+        assert first == {"missing": ""} and last == {"done": True}
+        yield from (one["answer"] for one in answers)

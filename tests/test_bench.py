@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from bench import report, schemas, workloads
 from bench.cases import load_grammars
 from bench.request import Request
+from bench.schema_rows import Row
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.comparison import Comparison, Disagreement
 from tests.benches import (  # noqa: F401 - some are fixtures
@@ -66,24 +69,16 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
     assert record["packages"]["xgrammar"] == metadata.version("xgrammar")
     assert os.sep not in record["arguments"]["schemas"]
     rows = {row["name"]: row for row in record["rows"]}
-    assert {name: row["outcome"] for name, row in rows.items()} == {
-        "choice": "compared",
-        "object": "compared",
-        "order": "compared",
-        "refused": "both refuse",
-    }
-    assert len(rows["refused"]["refusals"]) == 2
-    assert rows["object"]["instances"] == rows["object"]["instances_accepted"] == 2
-    assert rows["order"]["instances_accepted"] == 0
-    assert rows["choice"]["instances_accepted"] == 4
-    for name in ("object", "order", "choice"):
+    assert rows["object"]["instances"] == 2
+    for name, accepted in (("object", 2), ("order", 0), ("choice", 4)):
         row = rows[name]
-        assert row["differences"] == []
+        assert (row["outcome"], row["instances_accepted"], row["differences"]) == ("compared", accepted, [])
         assert row["masks"] >= row["equal"] > 60
         assert row["mask"]["count"] == row["plain_mask"]["count"] > 0
         assert row["requests"]["ours"]["first_mask"] >= row["compile"] > 0
         assert row["requests"]["XGrammar"]["first_mask"] >= row["plain_compile"] > 0
         assert row["strategy"] in ("classifier", "representatives", "engine")
+    assert rows["refused"]["outcome"] == "both refuse" and len(rows["refused"]["refusals"]) == 2
     summary = record["summary"]
     assert summary["outcomes"] == {"compared": 3, "both refuse": 1}
     assert summary["spreads"]["first mask, ours"]["count"] == 3
@@ -112,9 +107,8 @@ def test_schemas_on_two_strategies_beside_llguidance(
     assert "no such type" in rows["refused"]["requests"]["llguidance"]["refusal"]
     assert rows["refused"]["beside"]["representatives"]["outcome"] == "both refuse"
     summary = record["summary"]
-    assert summary["masks"] == sum(
-        row["masks"] + row["beside"]["representatives"]["masks"] for row in rows.values()
-    )
+    both = [side for row in rows.values() for side in (row, row["beside"]["representatives"])]
+    assert summary["masks"] == sum(side["masks"] for side in both)
     spreads = summary["spreads"]
     assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 3
     assert summary["standings"]["llguidance"]["refused"] == 1
@@ -128,104 +122,81 @@ def test_a_difference_is_printed_and_ends_with_status_1(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid.testing.mask_comparison.compare_along", differ)
-    target = tmp_path / "out.json"
-    done = run(
-        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", target),
-        *("--limit", 4, "--no-warm"),
+    named = (
+        "schemas",
+        "--vocabulary",
+        vocabulary_file,
+        "--schemas",
+        schema_folder,
+        "--limit",
+        4,
+        "--no-warm",
     )
-    assert done.exit_code == 1
-    assert "DIFFERENCE object: compared: mask at step 3" in done.output
-    summary = json.loads(target.read_text())["summary"]
-    assert summary["not_alike"] == ["choice", "object", "order"]
-    assert summary["spreads"]["first mask, ours"]["count"] == 0
+    output, record = recorded(tmp_path / "out.json", *named, status=1)
+    assert "DIFFERENCE object: compared: mask at step 3" in output
+    assert record["summary"]["not_alike"] == ["choice", "object", "order"]
+    assert record["summary"]["spreads"]["first mask, ours"]["count"] == 0
 
 
 def test_only_one_side_refusing_is_a_difference(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def measured(schema: Any) -> Row:
+        row = bench.measure(workloads.SchemaFile("x", schema, ("a",), ()))
+        monkeypatch.undo()
+        return row
+
+    def fail(error: Exception) -> Callable[..., Any]:
+        return Mock(side_effect=error)
+
     bench = schemas.SchemaBench(vocabulary, cache=False)
-    file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
-    monkeypatch.setattr(bench, "_compile_plain", lambda schema: (_ for _ in ()).throw(RuntimeError("no")))
-    row = bench.measure(file)
-    assert row.outcome == "only XGrammar refuses"
-    assert not row.alike
-    monkeypatch.undo()
-
-    class Crashing:
-        def compile_json_schema(self, *_: object, **__: object) -> None:
-            raise IndexError("on purpose")
-
-    monkeypatch.setattr(bench, "ours", Crashing())
-    row = bench.measure(file)
-    assert (row.outcome, row.refusals) == ("ours crashes", ["IndexError: on purpose"])
-    assert not row.alike
-    monkeypatch.undo()
-    row = bench.measure(workloads.SchemaFile("y", REFUSED_SCHEMA, (), ()))
-    assert row.outcome == "both refuse"
-    assert row.alike
+    monkeypatch.setattr(bench, "_compile_plain", fail(RuntimeError("no")))
+    row = measured({"type": "string"})
+    assert (row.outcome, row.alike) == ("only XGrammar refuses", False)
+    monkeypatch.setattr(bench, "ours", Mock(compile_json_schema=fail(IndexError("on purpose"))))
+    row = measured({"type": "string"})
+    assert (row.outcome, row.alike, row.refusals) == ("ours crashes", False, ["IndexError: on purpose"])
+    row = measured(REFUSED_SCHEMA)
+    assert (row.outcome, row.alike) == ("both refuse", True)
     assert all(one.refusal and one.first_mask is None for one in row.requests.values())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="slow compiles are stopped in a forked process")
 def test_slow_compiles_are_left_out(vocabulary: Vocabulary) -> None:
     bench = schemas.SchemaBench(vocabulary, max_plain_seconds=0.0)
-    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()))
-    assert row.outcome == "plain too slow"
-    assert row.alike
+    file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
+    row = bench.measure(file)
+    assert (row.outcome, row.alike) == ("plain too slow", True)
     assert row.requests["XGrammar"] == Request(over=0.0)
     assert row.requests["ours"].first_mask is not None
     bench.max_plain_seconds = 60.0
-    row = bench.measure(workloads.SchemaFile("x", {"type": "string"}, ("a",), ()))
-    assert row.outcome == "compared"
-
-
-@pytest.mark.parametrize("grammar", ["file", "builtin:json"])
-def test_grammar(grammar: str, vocabulary_file: str, tmp_path: Path) -> None:
-    target, ebnf, sample = tmp_path / "out.json", tmp_path / "made.ebnf", tmp_path / "sample.txt"
-    ebnf.write_text(GRAMMAR)
-    other = tmp_path / "other.txt"
-    text = "begin foo = 12; bar=3;\nend" if grammar == "file" else '{"a": [true, 12], "hello": " world"}'
-    sample.write_text(text)
-    other.write_text(text + "?")
-    _, record = recorded(
-        target,
-        *("grammar", "--grammar", ebnf if grammar == "file" else grammar, "--vocabulary", vocabulary_file),
-        *("--sample", sample, "--sample", other, "--walks", 2, "--walk-steps", 40),
-        *("--rounds", 2, "--builds", 0, "--batch", 8),
-    )
-    assert [row["complete"] for row in record["rows"]] == [True, True, False, False]
-    for row in record["rows"]:
-        assert row["accepted"] == row["tokens"] - (not row["complete"])
-        assert row["mask"]["count"] == row["plain_mask"]["count"] == row["masks"]
-    assert record["differences"] == []
-    assert record["summary"]["masks"] == sum(row["masks"] for row in record["rows"]) + 80
-    assert record["summary"]["compile"] > 0
+    assert bench.measure(file).outcome == "compared"
 
 
 def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
     vocabulary_file: str, schema_folder: Path, tmp_path: Path
 ) -> None:
-    target = tmp_path / "out.json"
-    empty = tmp_path / "empty"
-    empty.mkdir()
     (schema_folder / "list.json").write_text("[1]")
-    fine = tmp_path / "fine"
-    fine.mkdir()
-    (fine / "one.json").write_text('{"schema": {}, "tests": []}')
+    fine = write_schemas(tmp_path / "fine", {"one": ({}, [])})
+    empty = write_schemas(tmp_path / "empty", {})
     lark = tmp_path / "a.lark"
     lark.write_text('start: "a"')
-    for arguments in (
+    target = tmp_path / "out.json"
+    for command, *arguments in (
         ("schemas", "--vocabulary", "no/such.npz", "--schemas", schema_folder),
-        ("schemas", "--vocabulary", vocabulary_file, "--schemas", empty),
-        ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
-        ("schemas", "--vocabulary", vocabulary_file, "--schemas", fine, "--beside", "no such strategy"),
-        ("grammar", "--vocabulary", vocabulary_file, "--grammar", tmp_path / "none.ebnf"),
-        ("lark", "--vocabulary", vocabulary_file, "--grammar", f"a={lark}", "--documents", f"a={lark}"),
-        ("lark", "--vocabulary", vocabulary_file, "--grammar", f"a={lark}", "--documents", f"a={empty}"),
+        ("schemas", "--schemas", empty),
+        ("schemas", "--schemas", schema_folder),
+        ("schemas", "--schemas", fine, "--beside", "no such strategy"),
+        ("grammar", "--grammar", tmp_path / "none.ebnf"),
+        ("lark", "--grammar", f"a={lark}", "--documents", f"a={lark}"),
+        ("lark", "--grammar", f"a={lark}", "--documents", f"a={empty}"),
+        ("equality",),
     ):
-        done = run(*arguments, "--json", target)
+        known = () if "--vocabulary" in arguments else ("--vocabulary", vocabulary_file)
+        done = run(command, *known, *arguments, "--json", target)
         assert done.exit_code == 2, done.output
         assert "Traceback" not in done.output
+    assert "--grammars" in done.output
     assert not target.exists()
 
 
@@ -252,22 +223,17 @@ def test_spreads_and_units() -> None:
 def test_records_are_whole_or_absent(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "out.json"
     report.write_json(target, {"a": float("nan"), "b": [1.5, float("inf")], "c": b"\xff"})
-    assert json.loads(target.read_text()) == {"a": None, "b": [1.5, None], "c": "\xff"}
     with pytest.raises(TypeError):
         report.write_json(target, {"a": object()})
-    assert json.loads(target.read_text())["b"] == [1.5, None]
+    assert json.loads(target.read_text()) == {"a": None, "b": [1.5, None], "c": "\xff"}
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_samples_of_schema_files_are_repeatable(schema_folder: Path) -> None:
+def test_samples_are_repeatable_and_instances_as_models_write_them(schema_folder: Path) -> None:
     everything = [file.name for file in workloads.load_schema_files(schema_folder)]
     assert everything == ["choice", "object", "order", "refused"]
-    some = [file.name for file in workloads.load_schema_files(schema_folder, 2, seed=5)]
-    assert some == [file.name for file in workloads.load_schema_files(schema_folder, 2, seed=5)]
-    assert len(some) == 2
-
-
-def test_instances_are_written_as_models_write_them() -> None:
+    some, again = ([*workloads.load_schema_files(schema_folder, 2, seed=5)] for _ in range(2))
+    assert some == again and len(some) == 2
     assert workloads.render_instance({"a": [1, "é"]}) == '{"a": [1, "é"]}'.encode()
     assert workloads.render_instance("\ud800") == b'"\\ud800"'
 
@@ -304,14 +270,13 @@ def test_equality_of_schemas_and_grammars(vocabulary_file: str, schema_folder: P
     (folder / "made.1.txt").write_text("begin a = 1; end")
     (folder / "without_text.gbnf").write_text(GRAMMAR)
     (folder / "left_out.gbnf").write_text("nonsense")
-    target = tmp_path / "out.json"
     output, record = recorded(
-        target,
+        tmp_path / "out.json",
         *("equality", "--vocabulary", vocabulary_file, "--schemas", schema_folder, "--grammars", folder),
         *("--without", "left_out", "--strategy", "representatives", "--walks", 2, "--walk-steps", 30),
-        *("--json", target),
     )
     assert (record["schemas"], record["grammars"], record["difference_count"]) == (4, 4, 0)
+    assert "0 differences" in output
     rows = {row["name"]: row for row in record["rows"]}
     assert {name for name, row in rows.items() if "refused" in row} == {"refused", "wrong"}
     assert all(row["alike"] for row in rows.values() if "refused" in row)
@@ -323,7 +288,6 @@ def test_equality_of_schemas_and_grammars(vocabulary_file: str, schema_folder: P
     assert {kind: line["grammars"] for kind, line in kinds.items()} == {"schema": 4, "ebnf": 3, "regex": 1}
     assert kinds["ebnf"]["on_classes"] == 3 and kinds["regex"]["refused"] == 1
     assert kinds["ebnf"]["masks"] + kinds["schema"]["masks"] == record["masks"] == record["equal"]
-    assert "0 differences" in output
 
 
 def test_equality_says_where_the_time_ended(vocabulary_file: str, tmp_path: Path) -> None:
@@ -357,9 +321,3 @@ def test_equality_refuses_what_is_no_case(
         load_grammars([path])
     done = run("equality", "--vocabulary", vocabulary_file, "--grammars", path, "--json", tmp_path / "o.json")
     assert done.exit_code == 2
-
-
-def test_equality_wants_something_to_compare(vocabulary_file: str, tmp_path: Path) -> None:
-    done = run("equality", "--vocabulary", vocabulary_file, "--json", tmp_path / "o.json")
-    assert done.exit_code == 2
-    assert "--grammars" in done.output

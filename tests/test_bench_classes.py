@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import xgrammar
+from tokenizers import Tokenizer
 
 from bench import memory, scaling
 from bench.peers import cfgzip
-from bench.workloads import load_vocabulary
 from equivalence import Vocabulary, compute_classes
 from tests.benches import (  # noqa: F401 - some are fixtures
     fixture_vocabulary,
@@ -24,8 +24,6 @@ from tests.benches import (  # noqa: F401 - some are fixtures
     write_schemas,
 )
 from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, differ
-
-STOP = 256
 
 
 def test_the_record_says_what_compute_classes_says(
@@ -38,16 +36,13 @@ def test_the_record_says_what_compute_classes_says(
     grammar.write_text(GRAMMAR)
     output, record = recorded(
         tmp_path / "out.json",
-        "classes",
-        *("--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder),
-        *("--walk-steps", 20, "--repeats", 2, "--displacement"),
-        "--no-memory",
+        *("classes", "--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder),
+        *("--walk-steps", 20, "--repeats", 2, "--displacement", "--no-memory"),
     )
     rows = {row["name"]: row for row in record["grammars"]}
     wanted = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMAR), vocabulary)
     found = rows["made"]
-    assert found["vocabulary"] == "made"
-    assert found["classes"] == wanted.n_classes
+    assert (found["vocabulary"], found["classes"]) == ("made", wanted.n_classes)
     assert found["never_allowed"] == int((wanted.class_of_token < 0).sum())
     assert set(found["phases"]) == {"network", "explore", "partition"}
     assert found["seconds"] >= sum(found["phases"].values()) * 0.5 > 0
@@ -77,8 +72,7 @@ def test_a_difference_ends_with_status_1(
 def test_memory_is_measured_in_another_process(vocabulary_file: str) -> None:
     grammar = xgrammar.Grammar.builtin_json_grammar().serialize_json()
     found = memory.peak_of_classes(vocabulary_file, grammar)
-    assert found is not None
-    assert 0 < found < 2**28
+    assert found is not None and 0 < found < 2**28
 
 
 def test_the_peak_sees_what_was_freed() -> None:
@@ -93,24 +87,24 @@ def test_the_peak_sees_what_was_freed() -> None:
 
 
 def test_made_schemas_are_equal_every_time_and_use_all_kinds() -> None:
-    assert scaling.made_schema(40) == scaling.made_schema(40)
     made = scaling.made_schema(40)
+    assert made == scaling.made_schema(40)
     assert len(made["properties"]) == 40 and len(made["required"]) == 20
     kinds = {json.dumps(part.get("type", list(part))) for part in made["properties"].values()}
     assert len(kinds) == 8
     assert xgrammar.Grammar.from_json_schema(json.dumps(made)) is not None
 
 
-def test_growth(vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growth(
+    vocabulary: Vocabulary, vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(scaling, "SMALLEST_VOCABULARY", 100)
     monkeypatch.setattr(scaling.by_properties, "__defaults__", ((1, 4),))
     larger = tmp_path / "larger.npz"
-    known = load_vocabulary(vocabulary_file)
-    Vocabulary.from_bytes([*known.tokens, *(b"%d" % n for n in range(1000, 1130))]).save(larger)
+    Vocabulary.from_bytes([*vocabulary.tokens, *(b"%d" % n for n in range(1000, 1130))]).save(larger)
     output, record = recorded(
         tmp_path / "out.json",
-        "classes",
-        *("--vocabulary", vocabulary_file, "--no-memory", "--scaling", "--repeats", 1),
+        *("classes", "--vocabulary", vocabulary_file, "--no-memory", "--scaling", "--repeats", 1),
         *("--walks", 0, "--growth-vocabulary", larger),
     )
     found = record["scaling"]
@@ -121,33 +115,24 @@ def test_growth(vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_exponent_is_the_slope() -> None:
     rows = [{"size": size, "cpu_seconds": 3e-6 * size**1.5} for size in (10, 100, 500)]
-    assert scaling.exponent(rows) == pytest.approx(1.5)
-    assert scaling.exponent(rows[:1]) is None
     assert scaling.exponent([*rows, {"size": 9, "refusal": "no"}]) == pytest.approx(1.5)
+    assert scaling.exponent(rows[:1]) is None
 
 
 # --- The peer ----------------------------------------------------------------------------------------------
 
 
 def test_a_tokenizer_has_the_same_bytes_for_the_same_ids(tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
-    from tokenizers.decoders import ByteLevel
-
     tokens = [*(bytes([value]) for value in range(256)), b"", "é €".encode(), b"a", b"<|end0|>"]
     vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[256])
     assert cfgzip.write_tokenizer(vocabulary, tmp_path) == 1, "a is there twice"
     (file,) = tmp_path.rglob("tokenizer.json")
     tokenizer = Tokenizer.from_file(str(file))
     letters = {letter: byte for byte, letter in cfgzip.byte_letters().items()}
-    for token_id, token in enumerate(tokens):
-        word = tokenizer.id_to_token(token_id)
-        if token_id == 256:
-            assert word == "<|end1|>"
-        elif token_id == 258:
-            assert word is None
-        else:
-            assert bytes(letters[letter] for letter in word) == token
-    assert ByteLevel().decode(["Ã", "©"]) == "é"
+    words = {number: tokenizer.id_to_token(number) for number in range(len(tokens))}
+    assert words.pop(256) == "<|end1|>" and words.pop(258) is None
+    for token_id, word in words.items():
+        assert bytes(letters[letter] for letter in word) == tokens[token_id]
 
 
 def test_what_the_peer_is_given_is_the_same_grammar(vocabulary: Vocabulary) -> None:
@@ -158,32 +143,33 @@ def test_what_the_peer_is_given_is_the_same_grammar(vocabulary: Vocabulary) -> N
     assert np.array_equal(again.class_of_token, compute_classes(grammar, vocabulary).class_of_token)
 
 
-def test_relations() -> None:
+@pytest.mark.parametrize(
+    ("found", "refines", "split", "missing"),
+    [
+        ([5, 6, 7, -1, 9], True, 0, 0),
+        ([5, 5, 7, 8, 9], True, 0, 0),
+        ([5, 6, 6, -1, 9], False, 1, 0),
+        ([5, -1, 7, -1, 9], False, 0, 1),
+    ],
+)
+def test_relations(found: list[int], refines: bool, split: int, missing: int) -> None:
     vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b""], stop_token_ids=[4])
-    ours = np.array([0, 0, 1, -1, -1], np.int32)
-
-    def relate(*found: int) -> tuple[bool, int, int]:
-        made = cfgzip.relate(ours, np.array(found), vocabulary)
-        return made["refines"], made["split"], made["missing"]
-
-    assert relate(5, 6, 7, -1, 9) == (True, 0, 0)
-    assert relate(5, 5, 7, 8, 9) == (True, 0, 0)
-    assert relate(5, 6, 6, -1, 9) == (False, 1, 0)
-    assert relate(5, -1, 7, -1, 9) == (False, 0, 1)
+    made = cfgzip.relate(np.array([0, 0, 1, -1, -1], np.int32), np.array(found), vocabulary)
+    assert (made["refines"], made["split"], made["missing"]) == (refines, split, missing)
 
 
 PROGRAM = """#!{python}
-import resource, sys, pathlib, torch
-arguments = dict(zip(sys.argv[3::2], sys.argv[4::2])) if sys.argv[3] != "--skip-repeat-bytes" else \\
-    dict(zip(sys.argv[4::2], sys.argv[5::2]))
-text = pathlib.Path(arguments["--grammar-file"]).read_text()
-if "mine" in text:
+import pathlib, shutil, sys
+
+def value_of(option):
+    return pathlib.Path(sys.argv[sys.argv.index(option) + 1])
+
+if "mine" in value_of("--grammar-file").read_text():
     sys.exit("Error: invalid GBNF rule")
 if "--skip-repeat-bytes" not in sys.argv:
     sys.exit("memory allocation of 5 bytes failed")
-out = pathlib.Path(arguments["--output"])
-out.mkdir()
-torch.save(torch.arange(3, dtype=torch.int32), out / "tc.pt")
+value_of("--output").mkdir()
+shutil.copy({classes!r}, value_of("--output") / "tc.pt")
 for name, value in (("load_tokenizer_s", 1), ("compute_token_classes_total_s", 2), ("total_s", 4)):
     print(f"cfgzip timing: {{name}}={{value}}", file=sys.stderr)
 """
@@ -192,12 +178,12 @@ for name, value in (("load_tokenizer_s", 1), ("compute_token_classes_total_s", 2
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that answers as the peer's does: it refuses, runs out of memory, then gives classes."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    path = folder / cfgzip.PROGRAM
-    path.write_text(PROGRAM.format(python=sys.executable))
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    classes = tmp_path / "classes.pt"
+    torch.save(torch.arange(3, dtype=torch.int32), classes)
+    path = tmp_path / cfgzip.PROGRAM
+    path.write_text(PROGRAM.format(python=sys.executable, classes=str(classes)))
+    path.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -220,8 +206,5 @@ def test_a_missing_peer_is_said_before_anything_is_measured(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    done = run(
-        "classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "out.json"
-    )
-    assert done.exit_code == 2
-    assert "cfgzip-preprocess" in done.output
+    done = run("classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "o.json")
+    assert done.exit_code == 2 and "cfgzip-preprocess" in done.output

@@ -11,27 +11,23 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
 from lark import Lark
-from typer.testing import CliRunner
 
-from bench import __main__ as commands
 from bench import drafts
 from bench.invasive import spanning
 from bench.simulated import Ngrams
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import Draft
+from tests.benches import recorded
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXTS = ['{"a": 1}', '{"a": 12, "b": "x"}', '{"b": "yy", "a": 3}', '{"a": 44}', '{"b": "z"}']
 TOKENS = [bytes([byte]) for byte in range(128)] + [b'{"', b'": ', b', "', b'"a": ', b""]
-SCHEMA = {
-    "type": "object",
-    "additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-}
+SCHEMA = {"type": "object", "additionalProperties": {"anyOf": [{"type": "integer"}, {"type": "string"}]}}
 
 
 @pytest.fixture
@@ -45,14 +41,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def ran(folder: Path, *arguments: str) -> dict:
+def ran(folder: Path, *arguments: str) -> Any:
     """Run a benchmark and return its record."""
-    command: typer.Typer = commands.app
-    options = ["--vocabulary", f"{folder}/v.npz", "--json", f"{folder}/out.json"]
-    result = CliRunner().invoke(command, [*arguments, *options], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    found: dict = json.loads((folder / "out.json").read_text())
-    return found
+    return recorded(folder / "out.json", *arguments, "--vocabulary", folder / "v.npz")[1]
 
 
 def sources(folder: Path) -> list[str]:
@@ -61,11 +52,10 @@ def sources(folder: Path) -> list[str]:
 
 def test_drafts(folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    record = ran(folder, "drafts", *sources(folder), "--picture", f"{folder}/p.svg", "--lark", "json.lark",
-                 "--documents", f"json={folder}/documents")  # fmt: skip
-    assert {row["method"] for row in record["rows"]} == {
-        "drafts", "drafts, trees", "forced text alone", "prompt lookup"
-    }  # fmt: skip
+    lark = ["--lark", "json.lark", "--documents", f"json={folder}/documents"]
+    record = ran(folder, "drafts", *sources(folder), *lark, "--picture", f"{folder}/p.svg")
+    methods = {"drafts", "drafts, trees", "forced text alone", "prompt lookup"}
+    assert {row["method"] for row in record["rows"]} == methods
     for row in record["rows"]:
         tokens, steps = row["by document"]
         assert sum(tokens) == row["tokens"] and all(1 <= s <= t for s, t in zip(steps, tokens, strict=True))

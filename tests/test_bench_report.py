@@ -3,7 +3,6 @@ records.
 
 What: jobs run in this process on small grammars, without the parts that start other processes; one real job
 shows how failures are reported.
-Limits: the browser's test is skipped if there is no Chromium.
 """
 
 from __future__ import annotations
@@ -11,26 +10,24 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from bench import schemas
-from bench.__main__ import app
 from bench.cases import CHECKOUT
+from bench.json_schema import runner
 from bench.report import make_console
 from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.standings import OURS, Standing
 from bench.reporting.tables import together
 from bench.schema_rows import JSON_SCHEMA
-from tests.benches import vocabulary_with, write_schemas
+from tests.benches import WorkerHere, run, vocabulary_with, write_schemas
+from tests.browser import needs_browser, shown
 
 pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -96,15 +93,6 @@ RECORDS = {
 """Records of programs other than the benchmarks, and of jobs that a quick report leaves out."""
 
 
-def run_there(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
-    """Pretend that a job has run."""
-    done = jobs.Done(job.name, key, 0, 0.1, record=RECORDS[job.kind])
-    (folder / f"{job.name}.json").write_text(json.dumps(done.record))
-    told = {"name": job.name, "key": key, "status": 0, "seconds": 0.1}
-    (folder / f"{job.name}.done").write_text(json.dumps(told))
-    return done
-
-
 SMALLER = {
     name: text.split()
     for name, text in {
@@ -119,27 +107,32 @@ SMALLER = {
 }
 
 
+def ended(job: jobs.Job, folder: Path, key: str, status: int = 0, record: Any = None) -> jobs.Done:
+    """Write the result of a job as if it had run, with a record of its own or one that is there."""
+    if record is not None:
+        (folder / f"{job.name}.json").write_text(json.dumps(record))
+    told = {"name": job.name, "key": key, "status": status, "seconds": 0.1}
+    (folder / f"{job.name}.done").write_text(json.dumps(told))
+    done = jobs.read(folder, job.name)
+    assert done is not None
+    return done
+
+
 def run_here(job: jobs.Job, folder: Path, key: str) -> jobs.Done:
     """Run a job in this process, without the parts that start other processes; the job of question d
     fails."""
     arguments = [*job.arguments, "--json", str(folder / f"{job.name}.json")]
     if job.program != "bench":
-        return run_there(job, folder, key)
+        return ended(job, folder, key, record=RECORDS[job.kind])
     arguments += SMALLER.get(arguments[0], ())
     if arguments[0] in ("tools", "lengths"):
         large = arguments.index("--tools" if arguments[0] == "tools" else "--longest") + 1
         arguments[large] = "2" if arguments[0] == "tools" else "100"
     if arguments[0] == "starting":
         arguments = ["starting", "--no-such-option", HOSTILE]
-    result = CliRunner().invoke(app, arguments)
-    done = jobs.Done(job.name, key, result.exit_code, 0.1)
-    if result.exit_code:
-        done.said = [HOSTILE]
-    else:
-        done.record = json.loads((folder / f"{job.name}.json").read_text())
-    (folder / f"{job.name}.done").write_text(
-        json.dumps({"name": job.name, "key": key, "status": done.status, "seconds": 0.1})
-    )
+    status = run(*arguments).exit_code
+    done = ended(job, folder, key, status)
+    done.said = [HOSTILE] * bool(status)
     return done
 
 
@@ -157,23 +150,24 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "json" / f"{number}.json").write_text(f'{{"a": {number}}}')
     (folder / "grammars").mkdir()
     (folder / "grammars" / "pair.gbnf").write_text('root ::= "(" [a-z]+ "," [0-9]* ")"\n')
+    (folder / "README.md").write_text(f"Before\n{markdown.BEGIN}\nold\n{markdown.END}\nBehind\n")
+    arguments: list[Any] = ["report", "--quick", "--out", folder / "out", "--vocabulary", folder / "tiny.npz"]
+    arguments += ["--schemas", folder / "schemas", "--documents", f"json={folder / 'json'}"]
+    arguments += ["--limit", 2, "--markdown", folder / "page.md", "--readme", folder / "README.md"]
     ran: list[str] = []
 
-    def run(job: jobs.Job, *others: Any) -> jobs.Done:
+    def run_and_note(job: jobs.Job, *others: Any) -> jobs.Done:
         ran.append(job.name)
         return run_here(job, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "run", run)
+        patch.setattr(jobs, "run", run_and_note)
+        patch.setattr(runner, "Process", WorkerHere)
         patch.setattr(questions, "GRAMMARS", folder / "grammars")
         patch.setattr(questions, "EBNF", {name: questions.EBNF[name] for name in ("json", "sql")})
         patch.setattr(questions, "LARK", {"json": questions.LARK["json"]})
-        (folder / "README.md").write_text(f"Before\n{markdown.BEGIN}\nold\n{markdown.END}\nBehind\n")
         for _ in range(2):
-            arguments = ["report", "--quick", "--out", folder / "out", "--vocabulary", folder / "tiny.npz"]
-            arguments += ["--schemas", folder / "schemas", "--documents", f"json={folder / 'json'}"]
-            arguments += ["--limit", 2, "--markdown", folder / "page.md", "--readme", folder / "README.md"]
-            result = CliRunner().invoke(app, list(map(str, arguments)))
+            result = run(*arguments)
             assert result.exit_code == 1, result.output  # only for the job that fails
             assert re.findall("did not end well: (.*)", result.output) == ["starting-tiny"], result.output
     (folder / "ran").write_text("\n".join(ran))
@@ -204,11 +198,10 @@ def test_the_page_has_tables_and_pictures(made: Path) -> None:
 def test_pages_are_rendered_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "out", tmp_path / "out")
     for kind in ("drafts", "choices", "healing", "invasive", "traffic", "killed", "testsuite"):
-        run_there(jobs.Job(f"{kind}-x", (), 1), tmp_path / "out" / "records", "")
+        ended(jobs.Job(f"{kind}-x", (), 1), tmp_path / "out" / "records", "", record=RECORDS[kind])
     shutil.copy(made / "README.md", tmp_path)
-    own = ["page", "out", "--markdown", "docs.md", "--readme", "README.md"]
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, own)
+    result = run("page", "out", "--markdown", "docs.md", "--readme", "README.md")
     assert result.exit_code == 0, result.output
     text, readme = ((tmp_path / name).read_text() for name in ("docs.md", "README.md"))
     assert readme.startswith("Before\n<!--") and readme.endswith("-->\nBehind\n") and "\nold\n" not in readme
@@ -236,30 +229,33 @@ def test_the_readme_quotes_the_page() -> None:
 
 def test_the_readme_quotes_maskbench() -> None:
     """The README and its template have the figures of docs/json-schema.md."""
+
+    def cells(line: str) -> list[str]:
+        return line.strip("| ").split(" | ")
+
     template, readme, page = (
         Path(CHECKOUT, name).read_text()
         for name in ("bench/reporting/readme.md", "README.md", "docs/json-schema.md")
     )
     table = page.partition("## How it compares")[2].partition("\n## ")[0]
     assert "11,305 files" in table and "37,011 labelled instances" in table
-    rows = [line.strip("| ").split(" | ") for line in readme.splitlines() if line.startswith("| MaskBench")]
-    head = next(line for line in readme.splitlines() if line.startswith("| p50")).strip("| ").split(" | ")
+    rows = [cells(line) for line in readme.splitlines() if line.startswith("| MaskBench")]
+    head = next(cells(line) for line in readme.splitlines() if line.startswith("| p50"))
     for engine in (JSON_SCHEMA, "XGrammar 0.2.8", "llguidance 1.9.1"):
-        words = engine.partition(",")[0]
-        written = next(line for line in table.splitlines() if line.startswith(f"| {words}"))
-        refused, _, valid, invalid = written.strip("| ").split(" | ")[1:]
+        start = f"| {engine.partition(',')[0]}"
+        written = next(cells(line) for line in table.splitlines() if line.startswith(start))
+        _, refused, _, valid, invalid = written
         expected = [re.sub(r"\*|.*\(|\).*", "", cell) for cell in (valid, invalid, refused)]
         assert [row[head.index(engine)] for row in rows] == expected
         assert f'"{engine}": {tuple(expected)},'.replace("'", '"') in template
 
 
-def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path) -> None:
+def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(made / "out", tmp_path / "out")
     before = (tmp_path / "out" / "records" / "scaling.json").read_bytes()
-    own = ["report", "--quick", "--out", str(tmp_path / "out"), "--vocabulary", str(made / "tiny.npz")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "run", run_here)
-        result = CliRunner().invoke(app, [*own, "--only", "g", "--only", "fuzz"])
+    own = ("report", "--quick", "--out", tmp_path / "out", "--vocabulary", made / "tiny.npz")
+    monkeypatch.setattr(jobs, "run", run_here)
+    result = run(*own, "--only", "g", "--only", "fuzz")
     assert result.exit_code == 0, result.output
     assert "fuzz: done" in result.output and "tags-tiny: done" in result.output
     assert "scaling" not in result.output
@@ -267,10 +263,13 @@ def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path) -> None:
     assert "Growth with the vocabulary" in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_a_quick_report_takes_35_minutes() -> None:
+def test_what_a_quick_report_asks() -> None:
     given = inputs.Inputs(["tekken"], [Path("schemas")], {"json": Path("json"), "sql": Path("sql")})
-    seconds = [job.seconds for one in questions.asked(given, inputs.QUICK) for job in one.jobs]
-    assert sum(seconds) < 35 * 60
+    asked = questions.asked(given, inputs.QUICK)
+    assert sum(job.seconds for one in asked for job in one.jobs) < 35 * 60
+    asked = questions.asked(inputs.Inputs(["tekken"]), inputs.QUICK)
+    assert all(one.missing for one in asked if one.letter in "cf" and one.letter)
+    assert any("--documents sql=PATH" in line for one in asked for line in one.missing)
 
 
 def test_markdown_shows_texts_as_they_are() -> None:
@@ -279,81 +278,60 @@ def test_markdown_shows_texts_as_they_are() -> None:
     assert together([1e-6, None]) == "1 us / -"
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
+@needs_browser
 def test_a_browser_shows_it(made: Path, tmp_path: Path) -> None:
-    assert BROWSER is not None
-    shown = subprocess.run(
-        [
-            BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}",
-            "--enable-logging=stderr", "--virtual-time-budget=2000", "--dump-dom",
-            (made / "out" / "report.html").as_uri(),
-        ],
-        capture_output=True, text=True, timeout=120, check=True,
-    )  # fmt: skip
-    assert "CONSOLE" not in shown.stderr, shown.stderr
-    assert shown.stdout.count("<path") > 20 and shown.stdout.count("<tr") > 20
-    for table in re.findall(r"<table.*?</table>", shown.stdout, re.DOTALL):
-        assert "<td" in table
+    page = shown(made / "out" / "report.html", tmp_path)
+    assert page.count("<path") > 20 and page.count("<tr") > 20
+    assert all("<td" in table for table in re.findall(r"<table.*?</table>", page, re.DOTALL))
 
 
-def test_a_job_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "500")  # a message is wrapped, even within a long path
-    job = jobs.Job("wrong", ("classes", "--vocabulary", str(tmp_path / "none.npz")), 1)
+def test_a_job_that_fails_says_why(tmp_path: Path) -> None:
+    job = jobs.Job("wrong", (), 1, program="no_such_module")
     done = jobs.run_all(make_console(), [job], tmp_path)["wrong"]
-    assert done.status == 2 and not done.record and "none.npz" in "".join(done.said)
+    assert done.status == 1 and not done.record and "No module named" in "".join(done.said)
     assert jobs.kept(job, tmp_path, done.key) is None
 
 
-def test_wrong_questions_are_refused(made: Path, tmp_path: Path) -> None:
-    own = ["report", "--out", str(tmp_path), "--vocabulary", str(made / "tiny.npz")]
-    cases = (
+def test_wrong_questions_are_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    for more, words in (
         (["--only", "x"], "no question"),
-        (["--schemas", str(made / "schemas")] * 2, "one name"),
+        (["--schemas", made / "schemas"] * 2, "one name"),
         (["--lark", f"../up={made / 'ran'}", "--documents", f"../up={made}"], "name of a file"),
         (["--documents", f"json={made / 'none'}"], "a path that exists"),
-    )
-    for more, words in cases:
-        result = CliRunner().invoke(app, [*own, *more], env={"COLUMNS": "200"})
+    ):
+        result = run("report", "--out", tmp_path, "--vocabulary", made / "tiny.npz", *more)
         assert result.exit_code == 2 and words in result.output
     assert not any(tmp_path.iterdir())
 
 
-def test_missing_inputs_are_named() -> None:
-    asked = questions.asked(inputs.Inputs(["tekken"]), inputs.QUICK)
-    assert all(one.missing for one in asked if one.letter in "cf" and one.letter)
-    assert any("--documents sql=PATH" in line for one in asked for line in one.missing)
-
-
 def test_who_is_ahead() -> None:
-    def standing(**values: float) -> Standing:
-        return Standing("", "", values)
-
-    ours = standing(equimask=1.0, XGrammar=3.0, llguidance=2.0)
-    assert (ours.ahead, ours.ratio, ours.is_behind) == (OURS, 0.5, False)
-    theirs = standing(equimask=2.0, XGrammar=3.0, llguidance=1.0)
-    assert (theirs.ahead, theirs.ratio, theirs.is_behind) == ("llguidance", 2.0, True)
-    close = standing(equimask=1.05, XGrammar=1.0)
-    assert (close.ahead, close.is_behind) == ("", False)
-    assert standing(equimask=1.0).ratio is None
+    for values, ahead, ratio, is_behind in (
+        ({"equimask": 1.0, "XGrammar": 3.0, "llguidance": 2.0}, OURS, 0.5, False),
+        ({"equimask": 2.0, "XGrammar": 3.0, "llguidance": 1.0}, "llguidance", 2.0, True),
+        ({"equimask": 1.05, "XGrammar": 1.0}, "", 1.05, False),
+        ({"equimask": 1.0}, None, None, None),
+    ):
+        found = Standing("", "", values)
+        assert found.ratio == ratio
+        if ahead is not None:
+            assert (found.ahead, found.is_behind) == (ahead, is_behind)
 
 
 def test_differences_of_records(made: Path, tmp_path: Path) -> None:
     record = made / "out" / "records" / "schemas-schemas-tiny.json"
-    a = json.loads(record.read_text())
-    b = json.loads(record.read_text())
+    a, b = (json.loads(record.read_text()) for _ in range(2))
     for row in b["rows"]:
         row["requests"]["ours"]["first_mask"] *= 3
     found = differences.ratios(a, b, None)
     assert found["requests.ours.first_mask"] == pytest.approx([3.0, 3.0])
     assert found["requests.XGrammar.first_mask"] == [1.0, 1.0]
-    assert set(differences.ratios(a, b, "first_mask_cpu")) <= {
-        f"requests.{name}.first_mask_cpu"
-        for name in ("ours", JSON_SCHEMA, "XGrammar", schemas.WARMED, schemas.ONE_THREAD, "llguidance")
-    }
+    engines = ("ours", JSON_SCHEMA, "XGrammar", schemas.WARMED, schemas.ONE_THREAD, "llguidance")
+    wanted = {f"requests.{name}.first_mask_cpu" for name in engines}
+    assert set(differences.ratios(a, b, "first_mask_cpu")) <= wanted
     (tmp_path / "b.json").write_text(json.dumps(b))
-    done = CliRunner().invoke(app, ["diff", str(record), str(tmp_path / "b.json")])
+    done = run("diff", record, tmp_path / "b.json")
     assert done.exit_code == 0 and "requests.ours.first_mask" in done.output
-    both = CliRunner().invoke(app, ["diff", str(made / "out"), str(made / "out"), "--metric", "cpu_seconds"])
+    both = run("diff", made / "out", made / "out", "--metric", "cpu_seconds")
     assert both.exit_code == 0 and "classes-tiny" in both.output
-    other = made / "out" / "records" / "strategies-tiny.json"
-    assert CliRunner().invoke(app, ["diff", str(record), str(other)]).exit_code == 2
+    assert run("diff", record, made / "out" / "records" / "strategies-tiny.json").exit_code == 2

@@ -1,27 +1,29 @@
-"""The command line: what it prints, and which errors it reports."""
+"""The command line: what it prints, and which errors it reports.
+
+Limits: of the screen of ``try``, the contents are compared, not the appearance.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from hybrid import (
-    CompiledGrammar,
-    GrammarCompiler,
-    GrammarError,
-    GrammarMatcher,
-    Vocabulary,
-    allocate_token_bitmask,
-)
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher, Vocabulary
 from hybrid.classifier.depth import depths_read
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_grammar
+from hybrid.cli.try_command import Board, application
+from tests.matchers import mask_of
 
 DIGITS = "root ::= [0-9]+"
+
+BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
 
 
 @pytest.fixture
@@ -37,52 +39,27 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
 
 
-def test_classes_of_a_text(vocabulary: str) -> None:
-    result = run("classes", DIGITS, "--vocabulary", vocabulary)
-    assert result.exit_code == 0, result.output
-    assert "1 classes for 260 ids" in result.output
-    assert "'12'" in result.output and "ms" in result.output
-
-
-def test_classes_of_a_file_and_of_a_schema(vocabulary: str, tmp_path: Path) -> None:
-    grammar = tmp_path / "digits.gbnf"
+def test_classes_of_a_text_a_file_and_a_schema(vocabulary: str, tmp_path: Path) -> None:
+    grammar, schema = tmp_path / "digits.gbnf", tmp_path / "schema.json"
     grammar.write_text(DIGITS)
-    assert "1 classes for 260 ids" in run("classes", str(grammar), "--vocabulary", vocabulary).output
-    schema = tmp_path / "schema.json"
     schema.write_text(json.dumps({"type": "boolean"}))
-    result = run("classes", str(schema), "--vocabulary", vocabulary, "--relation", "displacement")
-    assert result.exit_code == 0 and "displacement" in result.output and "'true'" in result.output
+    for source, relation, words in (
+        (DIGITS, "acceptance", ("1 classes for 260 ids", "'12'", "ms")),
+        (str(grammar), "acceptance", ("1 classes for 260 ids",)),
+        (str(schema), "displacement", ("displacement", "'true'")),
+    ):
+        result = run("classes", source, "--vocabulary", vocabulary, "--relation", relation)
+        assert result.exit_code == 0, result.output
+        assert all(word in result.output for word in words)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["classes", "root ::= (", "--vocabulary", "SPEC"], "GrammarError"),
-        (["classes", '{"type": 5}', "--vocabulary", "SPEC"], "GrammarError"),
-        (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),
-        (
-            ["classes", DIGITS, "--vocabulary", "SPEC", "--relation", "sameness"],
-            "must be 'acceptance' or 'displacement'",
-        ),
-    ],
-)
-def test_refusals_say_why_and_end_with_status_2(arguments: list[str], message: str, vocabulary: str) -> None:
-    result = run(*(vocabulary if argument == "SPEC" else argument for argument in arguments))
-    assert result.exit_code == 2
-    assert message in result.output and "Traceback" not in result.output
-
-
-def test_a_file_of_a_schema_corpus_is_read_for_its_schema(tmp_path: Path) -> None:
-    path = tmp_path / "case.json"
-    path.write_text(json.dumps({"description": "", "schema": {"const": 7}, "tests": []}))
-    assert '"7"' in str(read_grammar(str(path)))
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "bytes.gbnf"
-    path.write_bytes(b"\xff\xfe")
+def test_how_files_are_read(tmp_path: Path) -> None:
+    schema, data = tmp_path / "case.json", tmp_path / "bytes.gbnf"
+    schema.write_text(json.dumps({"description": "", "schema": {"const": 7}, "tests": []}))
+    assert '"7"' in str(read_grammar(str(schema))), "a file of a schema corpus is read for its schema"
+    data.write_bytes(b"\xff\xfe")
     with pytest.raises(GrammarError, match="UTF-8"):
-        read_grammar(str(path))
+        read_grammar(str(data))
 
 
 # --- Files with compiled grammars --------------------------------------------------------------------------
@@ -112,27 +89,32 @@ def test_the_file_of_a_schema_names_what_is_not_enforced(
 def test_a_grammar_is_compiled_to_a_file_and_inspected(
     vocabulary: str, grammars: list[str], tmp_path: Path
 ) -> None:
-    file = tmp_path / "nested.equimask"
+    file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
     result = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
     assert result.exit_code == 0, result.output
     assert "nested.equimask: " in result.output and "classes" in result.output
     loaded = CompiledGrammar.load(file, Vocabulary.load(vocabulary))
     assert GrammarMatcher(loaded).accept_string("((12))")
 
-    result = run("inspect", str(file))
-    assert result.exit_code == 0, result.output
-    for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
-        assert part in result.output
-    assert "loaded in" not in result.output
+    def inspected(*options: str, status: int = 0) -> str:
+        found = run("inspect", str(file), *options)
+        assert found.exit_code == status, found.output
+        return found.output
 
-    sample = tmp_path / "sample"
+    told = inspected()
+    for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
+        assert part in told
+    assert "loaded in" not in told
     sample.write_text("((12))")
-    result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
-    assert result.exit_code == 0, result.output
-    assert "loaded in" in result.output and "6 masks of the sample" in result.output
-    result = run("inspect", str(file), "--vocabulary", vocabulary, "--steps", "20")
-    assert result.exit_code == 0, result.output
-    assert "20 masks of a random walk" in result.output and "%" in result.output
+    told = inspected("--vocabulary", vocabulary, "--sample", str(sample))
+    assert "loaded in" in told and "6 masks of the sample" in told
+    told = inspected("--vocabulary", vocabulary, "--steps", "20")
+    assert "20 masks of a random walk" in told and "%" in told
+
+    sample.write_text("((x")
+    told = inspected("--vocabulary", vocabulary, "--sample", str(sample), status=2)
+    assert "after byte 2" in told and "line 1, column 3" in told and "expected " in told
+    assert "--sample needs --vocabulary" in inspected("--sample", str(sample), status=2)
 
 
 def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
@@ -141,8 +123,8 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
     result = run("compile", "builtin:json", *grammars, *arguments)
     assert result.exit_code == 1, result.output
     assert "broken.gbnf: GrammarError" in result.output
-    assert {file.suffix for file in folder.iterdir()} == {".equimask"}
-    assert {file.stem for file in folder.iterdir()} == {"builtin_json", "nested", "schema"}
+    names = {f"{name}.equimask" for name in ("builtin_json", "nested", "schema")}
+    assert {file.name for file in folder.iterdir()} == names
     result = run("compile", grammars[0], *arguments)
     assert result.exit_code == 0 and "nested.equimask" in result.output, "a folder takes one too"
 
@@ -150,22 +132,24 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["classes", "root ::= ("], "GrammarError"),
+        (["classes", '{"type": 5}'], "GrammarError"),
+        (["try", "root ::= ("], "GrammarError"),
+        (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),
+        (["classes", DIGITS, "--relation", "sameness"], "must be 'acceptance' or 'displacement'"),
         (["compile", "root ::= (", "-o", "OUT/x.equimask"], "GrammarError"),
         (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is not a file; if the output is a folder"),
-        (
-            ["compile", "builtin:json", "builtin:json", "-o", "OUT/x"],
-            "several grammars have the name",
-        ),
+        (["compile", "builtin:json", "builtin:json", "-o", "OUT/x"], "several grammars have the name"),
         (["compile", DIGITS, "-o", "OUT/no/folder.equimask"], "FileNotFoundError"),
         (["inspect", "OUT/missing.equimask"], "ArtifactError"),
         (["inspect", "SPEC"], "this is not a compiled grammar"),
     ],
 )
-def test_files_are_refused_with_status_2(
+def test_refusals_say_why_and_end_with_status_2(
     arguments: list[str], message: str, vocabulary: str, tmp_path: Path
 ) -> None:
     words = [word.replace("OUT", str(tmp_path)).replace("SPEC", vocabulary) for word in arguments]
-    if words[0] == "compile":
+    if words[0] != "inspect" and "--vocabulary" not in words:
         words += ["--vocabulary", vocabulary]
     result = run(*words)
     assert result.exit_code == 2, result.output
@@ -179,17 +163,6 @@ def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.
     assert result.exit_code == 2 and "GrammarError" in result.output
 
 
-def test_a_sample_that_does_not_fit_is_refused(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
-    file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
-    run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
-    sample.write_text("((x")
-    result = run("inspect", str(file), "--vocabulary", vocabulary, "--sample", str(sample))
-    assert result.exit_code == 2 and "after byte 2" in result.output
-    assert "line 1, column 3" in result.output and "expected " in result.output
-    result = run("inspect", str(file), "--sample", str(sample))
-    assert result.exit_code == 2 and "--sample needs --vocabulary" in result.output
-
-
 @pytest.mark.parametrize("grammar", ['root ::= "(" root ")" | "x"', 'root ::= "(" ("x" | root) ")" "!"{0,5}'])
 def test_depths_are_those_of_the_brackets(grammar: str) -> None:
     tokens = [b"(", b")", b"x", b"))", b")))", b"!", b""]
@@ -197,14 +170,74 @@ def test_depths_are_those_of_the_brackets(grammar: str) -> None:
     matcher = GrammarMatcher(GrammarCompiler(words, strategy="classifier").compile_grammar(grammar))
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)
-    bitmask = allocate_token_bitmask(1, words.size)
     configs = []
     for depth in range(1, 8):
         matcher.reset()
         assert matcher.accept_string("(" * depth + "x")
-        matcher.fill_next_token_bitmask(bitmask)
+        mask_of(matcher)
         configs.append(follower.config)
     found = depths_read(follower.session.store, configs)
     assert [found[config] for config in configs][:3] == [1, 2, 3]
     if "!" not in grammar:
         assert {found[config] for config in configs[3:]} == {3}
+
+
+# --- The command `try`, driven through a pipe --------------------------------------------------------------
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "kind": {"enum": ["red", "green"]}},
+    "required": ["name", "kind"],
+}
+
+
+@pytest.fixture
+def board() -> Board:
+    return Board(GrammarCompiler(BYTES).compile_json_schema(SCHEMA))
+
+
+def text_of(board: Board) -> str:
+    return "".join(text for _, text in board.fragments())
+
+
+def test_a_board_tells_of_a_text(board: Board) -> None:
+    assert "{" in text_of(board) and "refused" not in text_of(board)
+    board.read('{"n')
+    assert 'the rest of "name"' in text_of(board) and "Tab" in text_of(board) and board.n_read == 3
+    board.read('{"näme"')
+    assert board.n_read == 3
+    assert "refused at line 1, column 4" in text_of(board) and 'the rest of "name"' in text_of(board)
+    board.read('{"name": "ä", "kind": "green"}')
+    assert "may end here" in text_of(board) and board.n_read == 30
+    board.read("")
+    assert board.n_read == 0 and "allowed so far" in text_of(board)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Any]:
+    """The keys of a session without a terminal."""
+    pytest.importorskip("prompt_toolkit", reason="the extra try is not installed")
+    from prompt_toolkit.application import create_app_session
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        yield keys
+
+
+def test_keys_are_read_and_tab_writes_what_is_forced(board: Board, pipe: Any) -> None:
+    pipe.send_text('{"\t: "x\r')  # a string cannot contain a line break
+    pipe.send_text("\x7f" + 'y", "\t: "r\t}' + "\x03")
+    assert application(board, "title").run() == '{"name": "xy", "kind": "red"}'
+    assert board.refusal is None and board.told.may_end
+
+
+def test_a_refused_text_stays_and_is_marked(board: Board, pipe: Any) -> None:
+    pipe.send_text('{\r"x": 1\t' + "\x04")  # Tab does nothing if the text is refused
+    made = application(board, "title")
+    assert made.run() == '{\n"x": 1'
+    window = next(one for one in made.layout.find_all_windows() if made.layout.has_focus(one))
+    marked = {"": "", "class:refused": "", "class:beyond": ""}
+    for style, text, *_ in window.content.create_content(80, 10).get_line(1):
+        marked[style] = marked.get(style, "") + text
+    assert [text.strip() for text in marked.values()][:3] == ['"', "x", '": 1']

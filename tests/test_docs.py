@@ -1,7 +1,7 @@
 """The documentation: its examples run, its site builds strictly and loads nothing from the network.
 
 What: the code blocks of README, docs/quickstart.md and docs/usage.md are executed, with small random models,
-and the first one of some other pages.
+and the first one of some other pages; the table of docs/settings.md.
 When: after a change of a page, of a docstring or of the public interface.
 Limits: the tests of the site are skipped where MkDocs is not installed (on Python 3.10).
 """
@@ -12,22 +12,25 @@ import doctest
 import importlib
 import inspect
 import json
+import math
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import AddedToken
 
 import equivalence.errors
 import hybrid
+from adapters.transformers import GrammarLogitsProcessor
 from bench.cases import CHECKOUT
-from hybrid import BudgetExceeded, GrammarMatcher
+from hybrid import BudgetExceeded, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.healing import HealingMatcher
+from tests.byte_tokenizer import byte_tokenizer
 from tests.generating import EOS, TOKENIZER, VOCABULARY, make_model
 
 PERSON = '{"name": "Ada"}'
@@ -104,21 +107,23 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         "schema": {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "additionalProperties": False},
         "ebnf_text": 'root ::= "a" root "b" | "ab"', "lark_text": 'start: "a"+',
     }  # fmt: skip
+
+    def reads(text: str, compiled: Any = None) -> bool:
+        return GrammarMatcher(compiled or names["compiled"]).accept_string(text)
+
     exec(first, names)
-    assert GrammarMatcher(names["compiled"]).accept_string(PERSON)
+    assert reads(PERSON)
     try:
         exec(budget, names)
-        assert GrammarMatcher(names["future"].result()).accept_string('{"n": 2}')
+        assert reads('{"n": 2}', names["future"].result())
         exec(lark, names)  # with the same compiler
     except BudgetExceeded:  # a busy machine may need more than two seconds
         pytest.skip("the example took longer than its budget")
-    assert GrammarMatcher(names["compiled"]).accept_string("aaa")
+    assert reads("aaa")
     exec(explained, names)
     assert "expected" in capsys.readouterr().out
     exec(static, names)
-    assert (tmp_path / "grammar.equimask").exists() and GrammarMatcher(names["compiled"]).accept_string(
-        "aabb"
-    )
+    assert (tmp_path / "grammar.equimask").exists() and reads("aabb")
 
 
 @pytest.mark.parametrize("page", ["classifier", "strategies", "caches", "gather"])
@@ -132,45 +137,30 @@ def test_a_first_example_prints_what_the_page_says(
     assert capsys.readouterr().out == printed
 
 
-class Loaded(HTMLParser):
-    """The addresses that a browser loads for a page, without a click."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
-            if value and (name in ("src", "srcset", "poster") or (tag == "link" and name == "href")):
-                self.found.append(value)
+LOADED = re.compile(
+    r"""<link[^>]*\shref=["']?([^"'\s>]+)|\s(?:src|srcset|poster)=["']?([^"'\s>]+)"""
+    r"""|(?:url\(|@import )["']?([^"')\s]+)"""
+)
+"""What a browser loads for a page or a style sheet, without a click."""
 
 
 def elsewhere(folder: Path) -> list[str]:
     """Return the addresses that the pages and style sheets of a folder load from another host."""
-    found = []
-    for path in sorted(folder.rglob("*.html")):
-        reader = Loaded()
-        reader.feed(path.read_text(encoding="utf-8"))
-        found += reader.found
-    for path in sorted(folder.rglob("*.css")):
-        found += re.findall(r"""(?:url\(|@import )["']?([^"')\s]+)""", path.read_text(encoding="utf-8"))
+    texts = [path.read_text("utf-8") for path in folder.rglob("*.*") if path.suffix in (".html", ".css")]
+    found = ["".join(groups) for text in texts for groups in LOADED.findall(text)]
+    assert found
     return [address for address in found if re.match(r"(https?:)?//", address)]
 
 
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="the extra docs is not installed")
 def test_the_site(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert elsewhere(tmp_path / "site") == []
-    reference = (tmp_path / "site" / "reference" / "decoding.html").read_text()
-    for name in (
-        "GrammarCompiler.compile_json_schema",
-        "CompiledGrammar.narrowed",
-        "GrammarMatcher.accept_token",
-        "GrammarMatcher.fill_next_token_bitmask",
-    ):
-        assert f'id="hybrid.{name}"' in reference
+    assert elsewhere(tmp_path) == []
+    reference = (tmp_path / "reference" / "decoding.html").read_text()
+    methods = ("GrammarCompiler.compile_json_schema", "GrammarMatcher.fill_next_token_bitmask")
+    assert all(f'id="hybrid.{name}"' in reference for name in methods)
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -180,18 +170,13 @@ def test_the_reference_has_every_public_name() -> None:
     assert named | errors | {"bitmask_dtype"} >= set(hybrid.__all__)
 
 
-CLASSES = [
-    kind
-    for kind in map(vars(hybrid).get, hybrid.__all__)
-    if isinstance(kind, type) and not issubclass(kind, Exception)
-]
-
-
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_every_public_method_has_a_signature(kind: type) -> None:
-    for name in [name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))]:
-        given = inspect.signature(getattr(kind, name))
-        assert "args" not in given.parameters, f"{kind.__name__}.{name}{given}"
+def test_every_public_method_has_a_signature() -> None:
+    kinds = [kind for kind in map(vars(hybrid).get, hybrid.__all__) if isinstance(kind, type)]
+    for kind in (kind for kind in kinds if not issubclass(kind, Exception)):
+        for name, method in inspect.getmembers(kind, callable):
+            if not name.startswith("_"):
+                given = inspect.signature(method)
+                assert "args" not in given.parameters, f"{kind.__name__}.{name}{given}"
 
 
 def test_the_signatures_of_compiled_methods() -> None:
@@ -199,12 +184,6 @@ def test_the_signatures_of_compiled_methods() -> None:
     assert str(inspect.signature(fill)) == "(self, /, bitmask, index=0, *, debug_print=False)"
     assert str(inspect.signature(accept)) == "(self, /, token_id, *, debug_print=False)"
     assert str(accept.__doc__).startswith("Advance by a token")
-
-
-def test_what_is_loaded_from_elsewhere_is_found(tmp_path: Path) -> None:
-    (tmp_path / "a.html").write_text('<a href="https://a.b"><img src="//c.d/e.png"><link href="own.css">')
-    (tmp_path / "own.css").write_text("@import 'http://f.g'; p { background: url(img.png) }")
-    assert elsewhere(tmp_path) == ["//c.d/e.png", "http://f.g"]
 
 
 def test_every_page_is_in_the_index() -> None:
@@ -216,10 +195,55 @@ def test_every_page_is_in_the_index() -> None:
 def test_what_a_healing_matcher_lacks_is_documented() -> None:
     lacking = {one for one in dir(GrammarMatcher) if not one.startswith("_")} - set(dir(HealingMatcher))
     lacking -= {"explain_within", "forced_within", "remember", "remembered"}  # for other rooms
-    text = HealingMatcher.__doc__ or ""
-    page = (CHECKOUT / "docs" / "drafts.md").read_text("utf-8")
-    for words in (
-        text.split("it has")[1].split(", and batches")[0],
-        page.split("except for")[1].split(";")[0],
-    ):
+    text = (HealingMatcher.__doc__ or "").split("it has")[1].split(", and batches")[0]
+    page = (CHECKOUT / "docs" / "drafts.md").read_text("utf-8").split("except for")[1].split(";")[0]
+    for words in (text, page):
         assert set(re.findall(r"`(\w+)`", words)) == lacking
+
+
+# --- docs/settings.md --------------------------------------------------------------------------------------
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"],
+          "additionalProperties": False}  # fmt: skip
+TEXTS = {
+    "compact": b'{"a":true}', "plain": b'{"a": true}', "wide": b'{  "a"  :  true  }',
+    "lines": b'{\n  "a": true\n}', "endless": b"{" + b" " * 500,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("row", "read"),
+    [
+        ("none", {*TEXTS}),
+        ("max_whitespace_cnt=2", {"compact", "plain", "wide"}),
+        ("any_whitespace=False", {"plain"}),
+        ('any_whitespace=False, separators=(",", ":")', {"compact"}),
+        ("any_whitespace=False, indent=2", {"lines"}),
+    ],
+)
+def test_the_table_of_white_space(row: str, read: set[str]) -> None:
+    page = (CHECKOUT / "docs" / "settings.md").read_text()
+    assert f"| `{row}` |" in page or f"| {row} |" in page
+    options = {} if row == "none" else eval(f"dict({row})")
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA, **options)
+    assert {name for name, text in TEXTS.items() if GrammarMatcher(compiled).accept_string(text)} == read
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_a_processor_never_allows_control_tokens_in_strings(is_added: bool) -> None:
+    tokenizer = byte_tokenizer("<|end|>", [] if is_added else ["<|im_start|>"])
+    if is_added:  # as in Llama 3's tokenizer, where no list of special tokens names it
+        tokenizer.add_tokens([AddedToken("<|im_start|>", special=True)])
+        assert "<|im_start|>" not in tokenizer.all_special_tokens
+    control = tokenizer.convert_tokens_to_ids("<|im_start|>")
+    prompt = torch.tensor([tokenizer.encode("a", add_special_tokens=False)])
+    text = torch.tensor([tokenizer.encode('a"', add_special_tokens=False)])
+    as_text = GrammarCompiler(Vocabulary.from_huggingface(tokenizer)).compile_json_schema({"type": "string"})
+    scores = torch.zeros(1, len(tokenizer))
+    for given, is_allowed in (({"type": "string"}, False), (as_text, True)):
+        processor = GrammarLogitsProcessor(given, tokenizer)
+        processor(prompt, scores.clone())
+        masked = processor(text, scores.clone())[0]
+        assert bool(masked[control] > -math.inf) is is_allowed
+        assert masked[tokenizer.convert_tokens_to_ids("t")] > -math.inf
+    GrammarLogitsProcessor([{"type": "string"}, as_text], tokenizer)  # of one tokenizer

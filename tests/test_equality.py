@@ -20,15 +20,13 @@ import pytest
 import xgrammar
 
 from bench.cases import Case
-from bench.workloads import load_schema_files, render_instance
+from bench.workloads import compare_walks, load_schema_files, plain_compiler, render_instance
 from equivalence import UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.testing.comparison import Comparison
 from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 from tests.conftest import load_cases
-
-STRATEGIES = ("representatives", "engine", "auto")
 
 STOP = 256
 BYTES = Vocabulary.from_bytes(
@@ -47,33 +45,25 @@ TOO_SLOW = {"nullable_star", "repeat_bounded_text"}
 PACED = SLOW | {"regular_expression"}
 """Cases with a quarter of a second for many masks: their strings in greedy tokens, and half the walk."""
 
-SCHEMAS = 15
-WALKS, STEPS = 2, 100
+
+CASES = {case.name: case for case in load_cases()}
 
 
 @cache
-def on_bytes(case_name: str, strategy: str) -> CompiledGrammar | None:
-    """Compile a case over single bytes; return None if it has no classes by design."""
-    [case] = [case for case in load_cases() if case.name == case_name]
+def on_bytes(name: str, strategy: str) -> CompiledGrammar:
+    """Compile a case over single bytes."""
+    return GrammarCompiler(BYTES, strategy=strategy).compile_grammar(CASES[name].parse())
+
+
+@pytest.mark.parametrize("strategy", ["representatives", "engine", "auto"])
+@pytest.mark.parametrize("name", CASES)
+def test_language(name: str, strategy: str) -> None:
     try:
-        return GrammarCompiler(BYTES, strategy=strategy).compile_grammar(case.parse())
-    except UnsupportedGrammar:
-        assert strategy == "representatives"
-        return None
-
-
-def compiled_or_skipped(case: Case, strategy: str) -> CompiledGrammar:
-    compiled = on_bytes(case.name, strategy)
-    if compiled is None:
-        assert on_bytes(case.name, "auto").strategy == "engine"
-        pytest.skip(f"no token classes: {on_bytes(case.name, 'auto').reason}")
-    return compiled
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("case", load_cases(), ids=str)
-def test_language(case: Case, strategy: str) -> None:
-    compiled = compiled_or_skipped(case, strategy)
+        compiled = on_bytes(name, strategy)
+    except UnsupportedGrammar as error:
+        assert strategy == "representatives" and on_bytes(name, "auto").strategy == "engine"
+        pytest.skip(f"no token classes: {error}")
+    case = CASES[name]
     for string in case.accepts:
         matcher = GrammarMatcher(compiled)
         assert matcher.accept_string(string), f"{string!r} is not read"
@@ -89,51 +79,43 @@ def test_language(case: Case, strategy: str) -> None:
 def test_few_cases_are_without_classes() -> None:
     """Most cases have classes, so the engine is not only compared with itself; the other cases say why
     not."""
-    reasons = {
-        case.name: compiled.reason
-        for case in load_cases()
-        if (compiled := on_bytes(case.name, "auto")).strategy == "engine"
-    }
-    assert len(reasons) <= len(load_cases()) // 5, reasons
+    compiled = {name: on_bytes(name, "auto") for name in CASES}
+    reasons = {name: one.reason for name, one in compiled.items() if one.strategy == "engine"}
+    assert len(reasons) <= len(compiled) // 5, reasons
     assert all(reason.startswith("no token classes: ") for reason in reasons.values())
 
 
-def report(title: str, found: Comparison) -> None:
-    """Print the verdict and XGrammar's contradictions to the test's output."""
-    print(f"{title}: {found}")
-    for contradiction in found.contradictions[:20]:
-        print(f"  {contradiction}")
+def assert_exact(title: str, found: Comparison) -> None:
+    """Fail if there is a difference; print the verdict and XGrammar's contradictions to the test's output."""
+    print(f"{title}: {found}", *found.contradictions[:20], sep="\n  ")
+    assert found.exact, (title, found.differences[:5])
+
+
+Compilers = tuple[GrammarCompiler, xgrammar.GrammarCompiler]
 
 
 @pytest.fixture(scope="module")
-def tekken_compilers(tekken: Vocabulary) -> tuple[GrammarCompiler, xgrammar.GrammarCompiler]:
-    return GrammarCompiler(tekken), plain_compiler(tekken)
+def tekken_compilers(tekken: Vocabulary) -> Compilers:
+    return GrammarCompiler(tekken), plain_compiler(tekken, 2)
 
 
-def plain_compiler(vocabulary: Vocabulary) -> xgrammar.GrammarCompiler:
-    return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=2, cache_enabled=False)
-
-
-def chosen_cases() -> list[Case]:
-    """All hard grammars, a seeded third of the rest, and always the builtin JSON grammar and the regexes."""
-    cases = [case for case in load_cases() if case.name not in SLOW]
+def chosen_cases() -> list[Any]:
+    """All hard grammars, a seeded third of the rest, and always the builtin JSON grammar and the regexes;
+    slow ones are marked."""
+    cases = [case for case in CASES.values() if case.name not in SLOW]
     hard = {"left-recursion", "ambiguous", "nullable", "deep", "unicode"}
     kept = [case for case in cases if case.kind == "ebnf" and case.features & hard]
+    assert len(kept) >= 10
     kept += [case for case in cases if case.kind in ("regex", "builtin_json")]
     rest = [case for case in cases if case not in kept]
-    return kept + random.Random(20).sample(rest, len(rest) // 3)
+    kept += random.Random(20).sample(rest, len(rest) // 3)
+    slow = [case for case in CASES.values() if case.name in SLOW - TOO_SLOW]
+    return [*kept, *(pytest.param(case, marks=pytest.mark.slow) for case in slow)]
 
 
-def test_the_chosen_cases_cover_what_is_hard() -> None:
-    ebnf = [case for case in chosen_cases() if case.kind == "ebnf"]
-    assert len(ebnf) >= 10
-    met = set().union(*(case.features for case in ebnf))
-    assert {"left-recursion", "ambiguous", "nullable", "unicode"} <= met
-    assert any(case.kind == "regex" for case in chosen_cases())
-
-
-def compare_case(case: Case, compilers: tuple[GrammarCompiler, xgrammar.GrammarCompiler]) -> Comparison:
-    ours, plain = (compiler.compile_grammar(case.parse()) for compiler in compilers)
+@pytest.mark.parametrize("case", chosen_cases(), ids=str)
+def test_masks_on_a_real_vocabulary(case: Case, tekken_compilers: Compilers) -> None:
+    ours, plain = (compiler.compile_grammar(case.parse()) for compiler in tekken_compilers)
     found = Comparison()
     vocabulary = ours.vocabulary
     short = [string for string in case.accepts if len(string) <= LONGEST]
@@ -146,59 +128,30 @@ def compare_case(case: Case, compilers: tuple[GrammarCompiler, xgrammar.GrammarC
         assert along.complete, f"{string!r} was left at {along.accepted} of {len(ids)} tokens"
         found.add(along)
     found.add(compare_walk(ours, plain, seed=1, steps=10 if case.name in PACED else 40))
-    return found
+    assert found.masks > (10 if case.name in SLOW else 40)
+    assert_exact(case.name, found)
 
 
-@pytest.mark.parametrize("case", chosen_cases(), ids=str)
-def test_masks_on_a_real_vocabulary(
-    case: Case, tekken_compilers: tuple[GrammarCompiler, xgrammar.GrammarCompiler]
-) -> None:
-    found = compare_case(case, tekken_compilers)
-    report(case.name, found)
-    assert found.masks > 40
-    assert found.exact, found.differences[:5]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in load_cases() if case.name in SLOW - TOO_SLOW], ids=str)
-def test_masks_of_slow_grammars(
-    case: Case, tekken_compilers: tuple[GrammarCompiler, xgrammar.GrammarCompiler]
-) -> None:
-    found = compare_case(case, tekken_compilers)
-    report(case.name, found)
-    assert found.exact, found.differences[:5]
-
-
-def test_masks_of_the_builtin_json_grammar(
-    tekken_compilers: tuple[GrammarCompiler, xgrammar.GrammarCompiler],
-) -> None:
+def test_masks_of_the_builtin_json_grammar(tekken_compilers: Compilers) -> None:
     """If XGrammar's own assertion is wrong (``}]`` after a string), our mask follows its ``accept_token``."""
     ours, plain = (compiler.compile_builtin_json_grammar() for compiler in tekken_compilers)
     assert ours.strategy == "classifier"
     text = b'[{"a":"x"}]\n'
     found = compare_along(ours, plain, tokenize_random(ours.vocabulary, text, 1))
-    for seed in range(4):
-        found.add(compare_walk(ours, plain, seed=seed, steps=150))
-    report("builtin JSON", found)
-    assert found.exact, found.differences[:5]
-
-
-def small_schemas(corpora: Path) -> list[Any]:
-    """A seeded sample of the schemas whose text is short enough for plain XGrammar to compile them in
-    time."""
-    files = [
-        file for file in load_schema_files(corpora / "schemas" / "dev") if len(json.dumps(file.schema)) < 4000
-    ]
-    return random.Random(7).sample(files, min(3 * SCHEMAS, len(files)))
+    found.add(compare_walks(ours, plain, 0, 4, 150))
+    assert_exact("builtin JSON", found)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "share"), [("llama3", SCHEMAS), ("qwen2.5", 4), ("gemma3", 4)])
+@pytest.mark.parametrize(("name", "share"), [("llama3", 15), ("qwen2.5", 4), ("gemma3", 4)])
 def test_masks_of_real_schemas(corpora: Path, name: str, share: int) -> None:
     vocabulary = Vocabulary.load(corpora / "tokenizers" / f"{name}.vocab.npz")
-    compiler, plain_one = GrammarCompiler(vocabulary), plain_compiler(vocabulary)
-    total, compared = Comparison(), 0
-    for file in small_schemas(corpora):
+    compiler, plain_one = GrammarCompiler(vocabulary), plain_compiler(vocabulary, 2)
+    files = load_schema_files(corpora / "schemas" / "dev")
+    # short enough for plain XGrammar to compile them in time
+    files = [file for file in files if len(json.dumps(file.schema)) < 4000]
+    compared = 0
+    for file in random.Random(7).sample(files, min(45, len(files))):
         if compared == share:
             break
         try:
@@ -207,15 +160,9 @@ def test_masks_of_real_schemas(corpora: Path, name: str, share: int) -> None:
             continue  # not a schema for XGrammar
         ours, plain = compiler.compile_grammar(grammar), plain_one.compile_grammar(grammar)
         compared += 1
-        found = Comparison()
+        found = compare_walks(ours, plain, 0, 2, 100)
         for instance in file.valid[:1]:
             ids = tokenize_random(vocabulary, render_instance(instance)[:LONGEST], seed=file.name)
             found.add(compare_along(ours, plain, ids))
-        for seed in range(WALKS):
-            found.add(compare_walk(ours, plain, seed=seed, steps=STEPS))
-        if found.contradiction_count:
-            report(file.name, found)
-        assert found.exact, (file.name, found.differences[:5])
-        total.add(found)
-    report(f"{compared} schemas on {name}", total)
+        assert_exact(file.name, found)
     assert compared == share

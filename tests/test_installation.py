@@ -1,13 +1,19 @@
-"""The core works with its own requirements only; if an optional package is missing, the error says which part
-of the project needs it.
+"""The core works with its own requirements only, and loads nothing else; if an optional package is missing,
+the error says which part of the project needs it. Engines find the plugins by the metadata of a wheel.
+
+When: after a change of a requirement, of an extra, or of an import at the top of a file.
+Limits: XGrammar's own import loads torch and transformers, which takes two seconds.
 """
 
 from __future__ import annotations
 
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+from importlib.metadata import EntryPoint, PathDistribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +23,8 @@ import adapters.demo
 import hybrid.cli
 from bench.cases import CHECKOUT
 from equivalence import Vocabulary
+from tests.sglang_backends import installed as sglang_installed
+from tests.vllm_stand_in import installed as vllm_installed
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -47,6 +55,12 @@ class Without:
 """Wraps a finder of modules, and hides some packages from it."""
 
 CORE = """
+import numpy, torch, xgrammar
+before = set(sys.modules)
+import hybrid
+new = {name.split(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)
+print(*sorted(new))
+
 import adapters.engines.bounded_compiler, adapters.mlx_lm, adapters.opportunistic, adapters.outlines
 import adapters.transformers, adapters.xgrammar
 import hybrid, hybrid.device, hybrid.drafts, hybrid.healing
@@ -75,11 +89,18 @@ def test_the_core_depends_on_the_packages_of_the_field_alone() -> None:
     assert any(re.fullmatch(r"xgrammar>=[0-9.]+,<1", one) for one in PROJECT["dependencies"])
 
 
-def test_the_core_runs_without_what_only_extras_have() -> None:
-    hide = f"import sys\nsys.meta_path = [Without(one, {EXTRAS!r}) for one in sys.meta_path]"
-    code = "\n".join((WITHOUT, hide, CORE))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT)
+def in_new_process(code: str) -> str:
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_the_core_runs_without_what_only_extras_have_and_loads_nothing_but_itself() -> None:
+    hide = f"import sys\nsys.meta_path = [Without(one, {EXTRAS!r}) for one in sys.meta_path]"
+    new = in_new_process("\n".join((WITHOUT, hide, CORE))).split()
+    own = {name for name in new if not name.startswith(("_cython", "cython_shared"))}
+    assert own == {"hybrid", "equivalence"}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +121,7 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(
     extra: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Any,
 ) -> None:
     Vocabulary.from_bytes([b"a", b""], stop_token_ids=[1]).save(tmp_path / "a.npz")
     places = {"PAGE": str(tmp_path / "page.html"), "SPEC": str(tmp_path / "a.npz")}
@@ -123,3 +144,81 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(
     assert f'pip install "equimask[{extra}]"' in told, told
     names = {name_of(one).replace("-", "_") for one in PROJECT["optional-dependencies"][extra]}
     assert absent in names
+
+
+# --- What `make test` installs -----------------------------------------------------------------------------
+
+
+def test_requirements_of_an_extra(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Their markers stay but for the extra's name."""
+
+    def print_lines(extra: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["extra.py", extra])
+        runpy.run_path(str(CHECKOUT / "tools" / "extra.py"), run_name="__main__")
+
+    print_lines("test")
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    assert "extra" not in printed and any(line.startswith("pytest>=") for line in lines)
+    assert any(line.startswith("tomli") and line.endswith('; python_version < "3.11"') for line in lines)
+    assert not any(line.startswith("matplotlib") for line in lines)
+    with pytest.raises(SystemExit, match="no extra 'tests'"):
+        print_lines("tests")
+
+
+# --- Plugins of engines ------------------------------------------------------------------------------------
+
+PREPARE = "import sys, setuptools.build_meta as build; build.prepare_metadata_for_build_wheel(sys.argv[1])"
+GROUPS = {"vllm.general_plugins": "adapters.vllm", "sglang.srt.plugins": "adapters.sglang"}
+
+
+@pytest.mark.skipif(find_spec("setuptools") is None, reason="the build's requirements are not installed")
+def test_entry_points_of_a_wheel(tmp_path: Path) -> None:
+    """`importlib.metadata` finds them. The wheel is made without ``setup.py``, which would compile
+    everything."""
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(CHECKOUT / name, tmp_path)
+    command = [sys.executable, "-c", PREPARE, str(tmp_path / "made")]
+    (tmp_path / "made").mkdir()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert not done.returncode, done.stderr[-2000:]
+    found = PathDistribution(next((tmp_path / "made").glob("*.dist-info")))
+    assert found.metadata["Name"] == "equimask"
+    by_group = {one.group: one.module for one in found.entry_points if one.name == "equimask"}
+    assert {group: by_group[group] for group in GROUPS} == GROUPS
+    assert all(find_spec(module) is not None for module in GROUPS.values())
+
+
+@pytest.mark.parametrize(
+    ("group", "installed"), [*zip(GROUPS, (vllm_installed, sglang_installed), strict=True)]
+)
+def test_the_entry_point_names_what_registers(group: str, installed, monkeypatch) -> None:
+    engine = GROUPS[group].rpartition(".")[2]
+    with installed(monkeypatch) as put:
+        adapter = put()[0]
+        value = PROJECT["entry-points"][group]["equimask"]
+        assert EntryPoint("equimask", value, group).load() is adapter.register
+    assert any(one.startswith(engine) for one in PROJECT["optional-dependencies"][engine])
+
+
+PLUGIN = """
+import importlib.machinery, sys, types
+
+sys.modules[ENGINE] = None
+try:
+    importlib.import_module(f"adapters.{ENGINE}")
+except ImportError as error:
+    print(error)
+engine = sys.modules[ENGINE] = types.ModuleType(ENGINE)
+engine.__spec__ = importlib.machinery.ModuleSpec(ENGINE, None)
+importlib.import_module(f"adapters.{ENGINE}")
+print(*{name.split(".")[0] for name in sys.modules})
+"""
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_plugin_imports_nothing_heavy_and_says_how_to_install_the_engine(engine: str) -> None:
+    told, loaded = in_new_process(f"ENGINE = {engine!r}{PLUGIN}").splitlines()
+    assert f'pip install "equimask[{engine}]"' in told
+    heavy = {"numpy", "torch", "xgrammar", "transformers", "hybrid", "equivalence", "lark"}
+    assert "adapters" in loaded.split() and not heavy & set(loaded.split())

@@ -1,27 +1,22 @@
 """How the code is laid out: files and functions stay short, and imports run one way.
 
-`docs/layout.md` says the same in words. The lists below name the exceptions; an exception that is no longer
-needed is an error too.
+What: sizes, and which module imports which, are read from the source.
+When: after a change of either; `docs/layout.md` says the same in words.
+Limits: names are followed as they are written. Imports in a package's `__init__` count for that package, not
+for each module within it; a module name that is put together at run time is not seen.
+
+The lists below name the exceptions; an exception that is no longer needed is an error too.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
-
-from tests.layout import (
-    by_room,
-    circles,
-    long_files,
-    long_functions,
-    read_imports,
-    room_in,
-    sources,
-    upward,
-)
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("equivalence", "hybrid", "adapters", "bench", "tools", "tests")
@@ -70,6 +65,62 @@ BY_NAME = {("hybrid.cli.commands", "adapters.demo"): "the command `demo`"}
 """Imports of higher packages, by name at the place of use."""
 
 
+Imports = Mapping[str, Collection[str]]
+"""For each module, the modules of the tree that it imports."""
+
+# --- Reading imports -------------------------------------------------------------------------------------
+
+COMPILED = "cython.cimports."
+"""Cython's prefix of a module whose declarations are imported."""
+
+DECLARED = re.compile(r"^\s*from\s+([\w.]+)\s+cimport\s+([\w, ]+)|^\s*cimport\s+([\w.]+)", re.MULTILINE)
+
+
+def read_imports(root: Path, packages: Iterable[str]) -> dict[str, set[str]]:
+    """Return, for each module in some packages, which of the others it imports, also inside functions.
+
+    Imports under `if TYPE_CHECKING` count too; imports of modules outside do not. `from package import name`
+    counts as an import of the module `package.name` if there is one, else of `package`. A `.pxd` is part of
+    its module.
+    """
+    files: dict[str, list[Path]] = {}
+    for package in packages:
+        for file in sorted((root / package).rglob("*.p[yx]*")):
+            if file.suffix in (".py", ".pxd"):
+                parts = file.relative_to(root).with_suffix("").parts
+                files.setdefault(".".join(parts).removesuffix(".__init__"), []).append(file)
+    found: dict[str, set[str]] = {module: set() for module in files}
+    for module, sources in files.items():
+        for name in (name for file in sources for name in names_in(file)):
+            imported = name if name in files else name.rpartition(".")[0]
+            if imported in files and imported != module:
+                found[module].add(imported)
+    return found
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def names_in(file: Path) -> Iterator[str]:
+    """Return everything that a file imports, as `module` or `module.name`."""
+    if file.suffix == ".pxd":
+        for module, names, whole in DECLARED.findall(file.read_text(encoding="utf-8")):
+            yield from (f"{module}.{name.split()[0]}" for name in names.split(",") if name.split())
+            yield whole
+        return
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.removeprefix(COMPILED) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").removeprefix(COMPILED)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            if node.args and isinstance(node.args[0], ast.Constant):
+                yield str(node.args[0].value)
+
+
 @cache
 def imports() -> dict[str, set[str]]:
     return read_imports(ROOT, PACKAGES)
@@ -84,21 +135,85 @@ def without(exceptions) -> dict[str, set[str]]:
     }
 
 
-def within(package: str, given: dict[str, set[str]]) -> dict[str, set[str]]:
+def within(package: str, given: Imports) -> dict[str, set[str]]:
     """The imports between the modules of a package."""
     inside = [module for module in given if f"{module}.".startswith(f"{package}.")]
-    return {module: given[module] & set(inside) for module in inside}
+    return {module: {*given[module]} & {*inside} for module in inside}
+
+
+# --- Judging imports -------------------------------------------------------------------------------------
+
+
+def by_room(given: Imports, room_of: Callable[[str], str]) -> dict[str, set[str]]:
+    """Return the imports between rooms, given the room of each module."""
+    rooms: dict[str, set[str]] = {}
+    for module, imported in given.items():
+        room = room_of(module)
+        rooms.setdefault(room, set()).update(room_of(other) for other in imported)
+        rooms[room].discard(room)
+    return rooms
+
+
+def room_in(package: str) -> Callable[[str], str]:
+    """Return a function from a module of a package to its folder or file there: `a.b.c` is in room `b`."""
+    return lambda module: (
+        "__init__" if module == package else module.removeprefix(f"{package}.").split(".")[0]
+    )
+
+
+def circles(given: Imports) -> list[list[str]]:
+    """Return the sets of modules that import one another in a circle, each sorted; there should be none."""
+    reached = {module: reached_from(module, given) for module in given}
+    found = {
+        tuple(sorted(other for other in others if module in reached.get(other, ())))
+        for module, others in reached.items()
+    }
+    return sorted(list(circle) for circle in found if circle)
+
+
+def reached_from(module: str, given: Imports) -> set[str]:
+    """Return all modules that a module leads to; the module itself only if something leads back to it."""
+    seen: set[str] = set()
+    waiting = list(given[module])
+    while waiting:
+        other = waiting.pop()
+        if other not in seen:
+            seen.add(other)
+            waiting.extend(given.get(other, ()))
+    return seen
+
+
+def upward(rooms: Imports, order: Iterable[str]) -> list[str]:
+    """Return what violates an order of rooms: imports of rooms that come later in it, rooms that it leaves
+    out, and names in it that are not rooms.
+
+    Args:
+        rooms: which room imports which.
+        order: the rooms, starting with the one that imports no other; rooms in one string, written "a, b",
+            may not import one another.
+    """
+    place = {room: i for i, step in enumerate(order) for room in step.split(", ")}
+    wrong = [f"{room} has no place, or is no room" for room in rooms.keys() ^ place.keys()]
+    for room, imported in rooms.items():
+        for other in imported:
+            if place.get(other, -1) >= place.get(room, len(place)):
+                wrong.append(f"{room} imports {other}")
+    return sorted(wrong)
 
 
 # --- The project -----------------------------------------------------------------------------------------
 
 
-def test_no_file_is_long():
-    assert long_files(sources(ROOT, PACKAGES), MOST_LINES) == []
-
-
-def test_no_function_is_long():
-    assert long_functions(sources(ROOT, PACKAGES), MOST_LINES_A_FUNCTION) == []
+def test_files_and_functions_are_short() -> None:
+    long = []
+    for file in (file for package in PACKAGES for file in (ROOT / package).rglob("*.py")):
+        sizes = [("", len(file.read_text(encoding="utf-8").splitlines()), MOST_LINES)]
+        for node in ast.walk(tree_of(file)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                first = min(one.lineno for one in [node, *node.decorator_list])
+                sizes.append((node.name, (node.end_lineno or first) - first + 1, MOST_LINES_A_FUNCTION))
+        long += [f"{file} {name}: {lines}" for name, lines, most in sizes if lines > most]
+    assert long == []
 
 
 def test_imports_between_packages_run_one_way():
@@ -107,8 +222,21 @@ def test_imports_between_packages_run_one_way():
     assert rooms["equivalence"] == rooms["tools"] == set()
 
 
-def test_imports_form_no_circle():
+def test_imports_form_no_circle() -> None:
     assert circles(without(WHERE_CALLED)) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "imported"),
+    [
+        *WHERE_CALLED,
+        *BY_NAME,
+        ("equivalence.network.edges", "equivalence.network.sorted_set"),  # in its declarations
+        ("equivalence.network.edges", "equivalence.network.edge_types"),  # from cython.cimports
+    ],
+)
+def test_imports_of_all_kinds_are_seen(module: str, imported: str) -> None:
+    assert imported in imports()[module]
 
 
 def test_rooms_of_equivalence_have_an_order():
@@ -135,99 +263,3 @@ def test_the_document_has_the_same_orders():
     for order in (EQUIVALENCE_ORDER, HYBRID_ORDER):
         rooms = [set(step.split(", ")) - {"__init__", "__main__"} for step in order]
         assert [step for step in rooms if step] in orders
-
-
-# --- The checkers, on trees made up --------------------------------------------------------------------
-
-
-@pytest.fixture
-def tree(tmp_path):
-    """A function that writes files by path, and returns the imports between them."""
-
-    def write(**files: str) -> dict[str, set[str]]:
-        for name, text in files.items():
-            path, _, suffix = name.replace("__", "/").partition("_")
-            file = tmp_path / f"{path}.{suffix or 'py'}"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text)
-        return read_imports(tmp_path, {path.name for path in tmp_path.iterdir()})
-
-    return write
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import p.b",
-        "from p import b",
-        "from p.b import name",
-        "def f():\n    from p import b",
-        "from cython.cimports.p.b import Name",
-        "import importlib\nimportlib.import_module('p.b')",
-        "if x:\n    pass\nelse:\n    from p import b",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p import b",
-    ],
-)
-def test_an_import_is_seen(tree, line):
-    found = tree(p__init="", p__a=line, p__b="from p.a import other")
-    assert found["p.a"] == {"p.b"} and circles(found) == [["p.a", "p.b"]]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import numpy\nfrom os import path",
-        "# from p import b",
-        "",
-    ],
-)
-def test_what_is_no_import_is_not_seen(tree, line):
-    found = tree(p__init="", p__a=line, p__b="from p.a import other")
-    assert found["p.a"] == set() and circles(found) == []
-
-
-@pytest.mark.parametrize("line", ["from p.b cimport B, C", "cimport p.b", "from p cimport b"])
-def test_a_declaration_is_part_of_its_module(tree, line):
-    found = tree(p__a="", p__a_pxd=f"{line}\ncdef class A:\n    cdef B b\n", p__b="import p.a")
-    assert found["p.a"] == {"p.b"} and circles(found) == [["p.a", "p.b"]]
-
-
-def test_a_name_of_a_package_is_an_import_of_the_package(tree, tmp_path):
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "__init__.py").write_text("from p.a import x\n")
-    assert tree(p__a="", p__b="from p import x")["p.b"] == {"p"}
-
-
-def test_a_relative_import_is_refused(tree):
-    with pytest.raises(ValueError, match="relative"):
-        tree(p__a="from . import b")
-
-
-def test_a_long_circle_is_found_once(tree):
-    found = tree(p__a="import p.b", p__b="import p.c", p__c="import p.a\nimport p.d", p__d="")
-    assert circles(found) == [["p.a", "p.b", "p.c"]]
-
-
-def test_rooms_may_form_a_circle_where_modules_do_not(tree):
-    found = tree(p__one__a="import p.two.a", p__one__b="", p__two__a="", p__two__b="import p.one.b")
-    assert circles(found) == []
-    rooms = by_room(found, room_in("p"))
-    assert circles(rooms) == [["one", "two"]]
-    assert upward(rooms, ("one", "two")) == ["one imports two"]
-    assert upward(rooms, ("one, two",)) == ["one imports two", "two imports one"]
-
-
-def test_an_order_names_every_room(tree):
-    rooms = by_room(tree(p__one__a="", p__two__a="import p.one.a"), room_in("p"))
-    assert upward(rooms, ("one", "two")) == []
-    assert upward(rooms, ("one",)) == ["two has no place"]
-    assert upward(rooms, ("one", "two", "three")) == ["three is no room"]
-
-
-def test_lines_are_counted(tmp_path):
-    file = tmp_path / "a.py"
-    file.write_text("def outer():\n    @x\n    def inner():\n        pass\n        pass\n    pass\n")
-    assert long_files([file], 6) == [] and long_files([file], 5) == [f"{file}: 6"]
-    assert long_functions([file], 6) == []
-    assert long_functions([file], 5) == [f"{file} outer: 6"]
-    assert long_functions([file], 3) == [f"{file} outer: 6", f"{file} inner: 4"]

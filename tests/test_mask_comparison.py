@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,15 +29,11 @@ TOKENS = [bytes([value]) for value in range(256)] + [b""] + WORDS
 
 
 @dataclass(eq=False)
-class Weak:
+class Words:
     """A vocabulary with only the two attributes that the tokenisers need."""
 
     tokens: list[bytes]
     stop_token_ids: list[int]
-
-
-def vocabulary(*tokens: bytes, stops: tuple[int, ...] = ()) -> Any:
-    return Weak(tokens=list(tokens), stop_token_ids=list(stops))
 
 
 @pytest.fixture(scope="module")
@@ -47,28 +44,26 @@ def compiler() -> xgrammar.GrammarCompiler:
     return xgrammar.GrammarCompiler(info, max_threads=1)
 
 
+def unchanged(*_: Any) -> None:
+    return None
+
+
 class Twisted:
     """A plain matcher whose answers may be changed before they are returned."""
 
     def __init__(
-        self,
-        compiled: Any,
-        fill: Callable[[Twisted, Any], Any] | None = None,
-        accept: Callable[[Twisted, int], Any] | None = None,
-        inner: Any = None,
+        self, compiled: Any, fill: Any = unchanged, accept: Any = unchanged, inner: Any = None
     ) -> None:
-        self.compiled = compiled
-        self.inner = xgrammar.GrammarMatcher(compiled) if inner is None else inner
-        self.fill = fill
-        self.accept = accept
+        self.compiled, self.fill, self.accept = compiled, fill, accept
+        self.inner = inner or xgrammar.GrammarMatcher(compiled)
 
     def fill_next_token_bitmask(self, bitmask: Any) -> bool:
         need_apply = self.inner.fill_next_token_bitmask(bitmask)
-        changed = self.fill(self, bitmask) if self.fill else None
+        changed = self.fill(self, bitmask)
         return need_apply if changed is None else changed
 
     def accept_token(self, token_id: int) -> bool:
-        changed = self.accept(self, token_id) if self.accept else None
+        changed = self.accept(self, token_id)
         return self.inner.accept_token(token_id) if changed is None else changed
 
     def fork(self) -> Twisted:
@@ -92,59 +87,46 @@ def flip(token_id: int) -> Callable[[Twisted, Any], None]:
     return fill
 
 
-# The tokenisers.
+# --- The tokenisers --------------------------------------------------------------------------------------
 
 
-def test_greedy_takes_the_longest_token() -> None:
-    words = vocabulary(b"a", b"b", b"c", b"ab", b"abc", b"cc")
-    assert tokenize_greedy(words, b"abccabb") == [4, 2, 3, 1]
-    assert tokenize_greedy(words, b"") == []
-
-
-def test_greedy_leaves_a_rest_that_can_be_spelled() -> None:
-    assert tokenize_greedy(vocabulary(b"ab", b"a", b"bcd"), b"abcd") == [1, 2]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_random_tokens_spell_the_text(seed: int) -> None:
-    words = Weak(tokens=TOKENS, stop_token_ids=[STOP])
-    text = b'{"abc": true, "ab": ["abcabc"]}\n  '
-    ids = tokenize_random(words, text, seed)
-    assert b"".join(TOKENS[i] for i in ids) == text
-    assert ids == tokenize_random(words, text, seed)
-
-
-def test_random_tokens_take_every_id_of_a_byte_string() -> None:
-    words = vocabulary(b"a", b"b", b"ab", b"ab")
-    assert {tuple(tokenize_random(words, b"ab", seed)) for seed in range(60)} == {(0, 1), (2,), (3,)}
-
-
-def test_random_tokens_never_get_stuck() -> None:
-    words = vocabulary(b"ab", b"a", b"bcd", b"b")
-    assert {tuple(tokenize_random(words, b"abcd", seed)) for seed in range(20)} == {(1, 2)}
+@pytest.mark.parametrize(
+    ("tokens", "text", "greedy", "random_ones"),
+    [
+        ([b"a", b"b", b"c", b"ab", b"abc", b"cc"], b"abccabb", [4, 2, 3, 1], None),  # the longest token first
+        ([b"a"], b"", [], {()}),
+        ([b"ab", b"a", b"bcd", b"b"], b"abcd", [1, 2], {(1, 2)}),  # what is left must be spelled, too
+        ([b"a", b"b", b"ab", b"ab"], b"ab", None, {(0, 1), (2,), (3,)}),  # each id of a text
+        ([b"ab", b"", b"a", b"b"], b"ab", [2, 3], {(2, 3)}),  # the stop token is no text
+    ],
+)
+def test_tokens_spell_a_text(
+    tokens: list[bytes], text: bytes, greedy: list[int] | None, random_ones: set[tuple[int, ...]] | None
+) -> None:
+    words: Any = Words(tokens, [0] if b"" in tokens else [])
+    drawn = {tuple(tokenize_random(words, text, seed)) for seed in range(60)}
+    assert random_ones is None or drawn == random_ones
+    assert greedy is None or tokenize_greedy(words, text) == greedy
+    assert all(b"".join(tokens[i] for i in ids) == text for ids in drawn)
+    assert tokenize_random(words, text, 5) == tokenize_random(words, text, 5)
 
 
 @pytest.mark.parametrize("tokenize", [tokenize_greedy, lambda v, data: tokenize_random(v, data, 1)])
 def test_text_that_no_tokens_spell_is_refused(tokenize: Callable[[Any, bytes], list[int]]) -> None:
     with pytest.raises(ValueError, match=r"no sequence of tokens spells b'axb'.*b'x' would help"):
-        tokenize(vocabulary(b"a", b"b"), b"axb")
+        tokenize(Words([b"a", b"b"], []), b"axb")
 
 
-def test_stop_tokens_and_empty_tokens_are_no_text() -> None:
-    assert tokenize_greedy(vocabulary(b"ab", b"", b"a", b"b", stops=(0,)), b"ab") == [2, 3]
-
-
-# Masks.
+# --- Masks -----------------------------------------------------------------------------------------------
 
 
 def test_equal_masks_are_equal(compiler: xgrammar.GrammarCompiler) -> None:
     compiled = compiler.compile_builtin_json_grammar()
-    ids = tokenize_random(Weak(tokens=TOKENS, stop_token_ids=[STOP]), b'{"ab": [true, 12, "c"]}', 3)
-    found = compare_along(compiled, compiled, [*ids, STOP])
-    assert (found.masks, found.equal, found.accepted) == (len(ids) + 1, len(ids) + 1, len(ids) + 1)
-    assert found.exact
-    assert found.complete
-    assert not found.contradictions
+    words: Any = Words(TOKENS, [STOP])
+    ids = [*tokenize_random(words, b'{"ab": [true, 12, "c"]}', 3), STOP]
+    found = compare_along(compiled, compiled, ids)
+    assert found.masks == found.equal == found.accepted == len(ids)
+    assert found.exact and found.complete and not found.contradictions
     assert len(found.times.fill) == len(found.times.plain_fill) == found.masks
     assert len(found.times.accept) == len(found.times.plain_accept) == found.accepted
 
@@ -172,17 +154,9 @@ def test_bits_behind_the_vocabulary_do_not_count(compiler: xgrammar.GrammarCompi
     compiled = compiler.compile_grammar('root ::= "ab"')
     size = compiled.tokenizer_info.vocab_size
     assert size % 32
-    found = compare_along(compiled, compiled, list(b"ab"), matcher=Twisted(compiled, fill=flip(size)))
-    assert found.equal == found.masks == 3
-    found = compare_along(compiled, compiled, list(b"ab"), matcher=Twisted(compiled, fill=flip(size - 1)))
-    assert found.difference_count == 3
-
-
-def test_a_row_that_is_not_filled_is_a_difference(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_builtin_json_grammar()
-    wrong = Twisted(compiled)
-    wrong.fill_next_token_bitmask = lambda bitmask: True  # type: ignore[method-assign]
-    assert not compare_along(compiled, compiled, [], matcher=wrong).exact
+    for token_id, differences in ((size, 0), (size - 1, 3)):
+        wrong = Twisted(compiled, fill=flip(token_id))
+        assert compare_along(compiled, compiled, list(b"ab"), matcher=wrong).difference_count == differences
 
 
 def test_an_error_of_xgrammar_is_a_contradiction(compiler: xgrammar.GrammarCompiler) -> None:
@@ -199,55 +173,54 @@ def test_an_error_of_xgrammar_is_a_contradiction(compiler: xgrammar.GrammarCompi
     assert "contradictions" in str(found)
 
 
-def test_stop_tokens_are_compared_at_the_end(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_grammar('root ::= "a"')
-    refusing = Twisted(compiled, accept=lambda _, token_id: False if token_id == STOP else None)
-    found = compare_along(compiled, compiled, list(b"a"), matcher=refusing)
-    assert [(item.kind, item.token_id) for item in found.differences] == [("accept", STOP)]
-
-
 def test_other_answers_are_compared(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_grammar('root ::= "abc"')
-
-    def kinds(**faults: Any) -> list[str]:
-        found = compare_along(compiled, compiled, list(b"ab"), matcher=Twisted(compiled, **faults))
-        return [item.kind for item in found.differences]
-
-    def fail(*_: Any) -> None:
-        raise ZeroDivisionError("on purpose")
-
-    assert kinds() == []
-    assert kinds(accept=lambda _, token_id: False) == ["accept"]
-    assert kinds(fill=lambda *_: False) == ["need_apply"] * 3
-    assert kinds(fill=fail) == ["error"]
-    assert kinds(accept=fail) == ["error"]
-    ended = Twisted(compiled)
-    ended.is_terminated = lambda: True  # type: ignore[method-assign, attr-defined]
-    assert [i.kind for i in compare_along(compiled, compiled, [97], matcher=ended).differences] == [
-        "terminated"
-    ]
+    compiled = compiler.compile_grammar('root ::= "ab"')
+    ended, unfilled = Twisted(compiled), Twisted(compiled)
+    ended.is_terminated = lambda: True  # type: ignore[attr-defined]
+    unfilled.fill_next_token_bitmask = lambda bitmask: True  # type: ignore[method-assign]
+    fail = Mock(side_effect=ZeroDivisionError("on purpose"))
+    for wrong, kinds in (
+        (Twisted(compiled), []),
+        (Twisted(compiled, accept=lambda _, token_id: False), ["accept"]),
+        (Twisted(compiled, accept=lambda _, token_id: False if token_id == STOP else None), ["accept"]),
+        (Twisted(compiled, fill=lambda *_: False), ["need_apply"] * 3),
+        (Twisted(compiled, fill=fail), ["error"]),
+        (Twisted(compiled, accept=fail), ["error"]),
+        (ended, ["terminated"]),
+    ):
+        found = compare_along(compiled, compiled, list(b"ab"), matcher=wrong)
+        assert [item.kind for item in found.differences] == kinds
+    assert not compare_along(compiled, compiled, [], matcher=unfilled).exact
 
 
-def test_a_run_with_many_differences_ends_early(compiler: xgrammar.GrammarCompiler) -> None:
+def test_a_run_with_many_differences_ends_early_and_sums_keep_full_counts(
+    compiler: xgrammar.GrammarCompiler,
+) -> None:
     compiled = compiler.compile_grammar("root ::= [a-z]*")
-    wrong = Twisted(compiled, fill=flip(ord("0")))
-    found = compare_along(compiled, compiled, [97] * 50, matcher=wrong, max_differences=4)
-    assert found.difference_count == 5
-    assert not found.complete
+
+    def compared(most: int) -> Comparison:
+        wrong = Twisted(compiled, fill=flip(ord("0")))
+        return compare_along(compiled, compiled, [97] * 699, matcher=wrong, max_differences=most)
+
+    found = compared(4)
+    assert found.difference_count == 5 and not found.complete
+    total, one = Comparison(), compared(10_000)
+    total.add(one)
+    total.add(one)
+    assert total.masks == total.difference_count == total.different_masks == len(total.times.fill) == 1400
+    assert len(total.differences) == KEEP
 
 
-# Walks.
+# --- Walks -----------------------------------------------------------------------------------------------
 
 
 def test_walks_are_repeatable_and_go_far(compiler: xgrammar.GrammarCompiler) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"enum": ["x", "yy"]}}}
     compiled = compiler.compile_json_schema(schema, strict_mode=False)
-    found = compare_walk(compiled, compiled, 7, 400)
-    again = compare_walk(compiled, compiled, 7, 400)
-    assert found.masks == found.equal == 400
-    assert (again.masks, again.accepted) == (found.masks, found.accepted)
-    assert found.complete
-    assert found.exact
+    found, again = (compare_walk(compiled, compiled, 7, 400) for _ in range(2))
+    assert found.masks == found.equal == again.masks == 400
+    assert again.accepted == found.accepted
+    assert found.complete and found.exact
 
 
 def test_walks_find_a_wrong_bit(compiler: xgrammar.GrammarCompiler) -> None:
@@ -290,18 +263,3 @@ def test_draws_from_many_are_allowed_and_varied() -> None:
     assert {ord('"'), ord("("), 200, 9, stop} <= set(drawn)
     assert drawn.count(ord('"')) > 50 > drawn.count(stop)
     assert sum(token_id >= 1000 for token_id in drawn) > 1000
-
-
-# Sums and classes.
-
-
-def test_sums_keep_full_counts(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_grammar("root ::= [a-z]*")
-    wrong = Twisted(compiled, fill=flip(ord("0")))
-    one = compare_along(compiled, compiled, [97] * 699, matcher=wrong, max_differences=10_000)
-    total = Comparison()
-    total.add(one)
-    total.add(one)
-    assert (total.masks, total.difference_count, total.different_masks) == (1400, 1400, 1400)
-    assert len(total.differences) == KEEP
-    assert len(total.times.fill) == 1400

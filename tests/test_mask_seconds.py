@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
 
 import numpy as np
 import pytest
@@ -41,12 +42,13 @@ NESTED = "(( {1,100}){1,100}){1,100}"
 """Over tokens of many spaces, each byte has a stack for each way to divide the text."""
 
 
-def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
-    def steps(matcher: GrammarMatcher) -> int:
-        classifier = matcher.compiled_grammar.classifier
-        assert classifier is not None
-        return classifier.session.store.n_configurations
+def steps(matcher: GrammarMatcher) -> int:
+    classifier = matcher.compiled_grammar.classifier
+    assert classifier is not None
+    return classifier.session.store.n_configurations
 
+
+def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
     whole = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
     assert mask_of(whole)
     compiler = GrammarCompiler(SPACES, budget=Budget(mask_seconds=0.005))
@@ -80,30 +82,30 @@ GRAMMARS = (
 LARK = 'start: ("a" | "(" start ")" | pair)+\npair: "a" "b" | "b" start? "x"'
 
 
+def compiled_by(strategy: str, grammar: str) -> CompiledGrammar:
+    if strategy == "lark":
+        return GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(grammar)
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, on_demand=True, cache_enabled=False)
+    return compiler.compile_grammar(grammar)
+
+
 @pytest.mark.parametrize(
-    ("strategy", "grammar"),
-    [*((one, text) for one in ("auto", "classifier") for text in GRAMMARS), ("lark", LARK)],
+    ("strategy", "grammar"), [*product(("auto", "classifier"), GRAMMARS), ("lark", LARK)]
 )
 def test_a_mask_that_was_stopped_anywhere_is_right_in_the_end(strategy: str, grammar: str) -> None:
-    def compiled() -> CompiledGrammar:
-        if strategy == "lark":
-            return GrammarCompiler(VOCABULARY, cache_enabled=False).compile_lark(grammar)
-        compiler = GrammarCompiler(VOCABULARY, strategy=strategy, on_demand=True, cache_enabled=False)
-        return compiler.compile_grammar(grammar)
-
     n_stopped = 0
     for text in ("", "a", "((", "(a", "aab"):
-        expected = GrammarMatcher(compiled())
+        expected = GrammarMatcher(compiled_by(strategy, grammar))
         if not expected.accept_string(text):
             continue
         right, stopped = mask_of(expected), True
         for n in range(1000):  # a computation of n steps is not stopped at the next one
             if not stopped:
                 break
-            fresh = compiled()
-            matcher = GrammarMatcher(fresh)
-            assert matcher.accept_string(text) and fresh.classifier is not None
-            account = fresh.classifier.session.store.account
+            compiled = compiled_by(strategy, grammar)
+            matcher = GrammarMatcher(compiled)
+            assert matcher.accept_string(text) and compiled.classifier is not None
+            account = compiled.classifier.session.store.account
             account.stop_by(StopAt(n))
             try:
                 mask_of(matcher)

@@ -14,8 +14,8 @@ import os
 import struct
 import subprocess
 import sys
-import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import pytest
 prometheus_client = pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
+from prometheus_client.mmap_dict import _read_all_values, mmap_key  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
@@ -34,6 +35,7 @@ from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # no
 from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
 from hybrid.metrics.collector import Collector  # noqa: E402
 from hybrid.metrics.families import current_counts, samples  # noqa: E402
+from tests.caches import wait_for  # noqa: E402
 from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
 from tests.test_forks import in_a_child  # noqa: E402
 
@@ -139,27 +141,27 @@ def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scra
     assert found["equimask_compile_seconds_count", STRATEGY] == 3
     assert found["equimask_masks_total", ()] == 4
     assert found["equimask_memory_bytes", ()] > 0, "of the one that did not say goodbye"
-    assert sorted(path.name.split("_")[0] for path in tmp_path.iterdir()) == (
-        3 * ["counter"] + 2 * ["gauge"] + 3 * ["histogram"]
-    )
+    kinds = Counter(path.name.split("_")[0] for path in tmp_path.iterdir())
+    assert kinds == {"counter": 3, "gauge": 2, "histogram": 3}
 
 
 def test_it_is_written_again_and_again(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, 0.02)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, str(tmp_path))
-    before = parsed(generate_latest(registry).decode())["equimask_masks_total", ()]
+    before = masks_in(tmp_path)
     work(2)
-    ends = time.monotonic() + 20
-    while parsed(generate_latest(registry).decode())["equimask_masks_total", ()] < before + 2:
-        assert time.monotonic() < ends
-        time.sleep(0.01)
+    wait_for(lambda: masks_in(tmp_path) >= before + 2)
     publisher.close()
     again = publish(tmp_path)
     assert publish(tmp_path) is again
     again.close()
     assert publish(tmp_path) is not again
     publish(tmp_path).close()
+
+
+def masks_in(folder: Path) -> float:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(folder))
+    return parsed(generate_latest(registry).decode())["equimask_masks_total", ()]
 
 
 def test_what_the_file_system_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -179,18 +181,15 @@ def test_what_the_file_system_refuses_is_said_once(tmp_path: Path, caplog: pytes
 
 
 def test_a_file_has_what_prometheus_client_reads() -> None:
-    from prometheus_client.mmap_dict import _read_all_values, mmap_key
-
     family = FAMILIES[0]
-    rows = [(family, one) for one in samples(family, {"compile_seconds": {"a": {"b": {
-        "counts": list(range(16)), "sum": 2.5}}}})]  # fmt: skip
+    counts = {"counts": list(range(16)), "sum": 2.5}
+    rows = [(family, one) for one in samples(family, {"compile_seconds": {"a": {"b": counts}}})]
     data = files.encoded(rows)
     assert struct.unpack_from("i", data)[0] == len(data) and len(data) % 8 == 0
-    found = [(key, value) for key, value, *_ in _read_all_values(data)]
-    keys = [
-        mmap_key(family.name, one.name, [*one.labels], [*one.labels.values()], family.help) for _, one in rows
+    assert [(key, value) for key, value, *_ in _read_all_values(data)] == [
+        (mmap_key(family.name, one.name, [*one.labels], [*one.labels.values()], family.help), value)
+        for (_, one), value in zip(rows, [*range(16), 2.5], strict=True)
     ]
-    assert [key for key, _ in found] == keys and [value for _, value in found] == [*range(16), 2.5]
 
 
 # --- In engines --------------------------------------------------------------------------------------------
@@ -205,8 +204,7 @@ from adapters.engines.settings import Settings
 settings = Settings("EQUIMASK_TESTED")
 serve(settings)
 serve(settings)
-if len(sys.argv) > 1:
-    prometheus_client.Counter("vllm_requests", "theirs").inc(7)
+prometheus_client.Counter("vllm_requests", "theirs").inc(7)
 subprocess.run([sys.executable, "-c", '''
 from adapters.engines.metrics import publish_as_told, serve
 from adapters.engines.settings import Settings
@@ -221,30 +219,24 @@ print(urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics").r
 """
 
 
-def in_a_process(code: str, **variables: str) -> str:
-    environment = {
-        key: value for key, value in os.environ.items() if key not in (engines.OURS, engines.THEIRS)
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code, "theirs"], env={**environment, **variables},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
-
-
-def test_one_process_answers_and_another_compiles(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_on", [True, False])
+def test_one_process_answers_and_another_compiles(tmp_path: Path, is_on: bool) -> None:
     """vLLM with one server: the registry that it serves contains the metrics that its child publishes, beside
     its own."""
-    text = in_a_process(SERVER, TMPDIR=str(tmp_path))
-    found = parsed(text)
-    assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in text
-    assert found["equimask_compile_seconds_count", STRATEGY] == 1
+    environment = {
+        name: one for name, one in os.environ.items() if name not in (engines.OURS, engines.THEIRS)
+    }
+    environment |= {"TMPDIR": str(tmp_path)} | ({} if is_on else {"EQUIMASK_TESTED_METRICS": "0"})
+    command = [sys.executable, "-c", SERVER]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = parsed(done.stdout)
+    if is_on:
+        assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in done.stdout
+        assert found["equimask_compile_seconds_count", STRATEGY] == 1
+    else:
+        assert found == {}
     assert not list(tmp_path.iterdir()), "the folder goes with the process that made it"
-
-
-def test_metrics_can_be_turned_off() -> None:
-    assert parsed(in_a_process(SERVER, EQUIMASK_TESTED_METRICS="0")) == {}
 
 
 def test_an_engine_with_a_folder_gets_everything_there(
@@ -266,9 +258,6 @@ def test_an_engine_with_a_folder_gets_everything_there(
     MultiProcessCollector(registry)
     assert scrape(registry)["equimask_masks_total", ()] >= 2
     publish(tmp_path).close()
-
-
-def test_a_wrong_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "yes")
     with pytest.raises(ValueError, match="must be 1"):
         engines.publish_as_told(SETTINGS)

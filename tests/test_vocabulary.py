@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import itertools
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +25,7 @@ from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
+from tests.test_suffixes import texts_of
 
 EXAMPLES = 80
 
@@ -39,22 +42,15 @@ def test_text_special_and_padding() -> None:
     assert vocabulary.size == len(vocabulary) == 6
     assert vocabulary.token_lengths.tolist() == [1, 0, 0, 1, 0, 0]
     assert vocabulary.trie.group_of_token.tolist() == [0, -1, -1, 1, -1, -1]
+    assert repr(vocabulary).startswith("Vocabulary(6 ids, 2 text, stop [2], ")
 
 
-def test_a_smaller_size_cuts() -> None:
+def test_sizes_and_stop_ids_at_their_limits() -> None:
+    """A smaller size cuts; stop ids keep their order and may be text; a token may be as long as allowed."""
     assert Vocabulary.from_bytes([b"a", b"b", b"c"], vocab_size=2).tokens == (b"a", b"b")
-
-
-def test_several_stop_ids_keep_their_order_and_may_be_text() -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2, 0])
-    assert vocabulary.stop_token_ids == (2, 0)
-    assert vocabulary.tokens[0] == b"a"
-
-
-def test_repr_names_the_sizes() -> None:
-    assert repr(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).startswith(
-        "Vocabulary(2 ids, 1 text, stop [1], "
-    )
+    stops = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2, 0])
+    assert stops.stop_token_ids == (2, 0) and stops.tokens[0] == b"a"
+    assert Vocabulary.from_bytes([b"x" * MAX_TOKEN_BYTES]).trie.longest == MAX_TOKEN_BYTES
 
 
 @pytest.mark.parametrize(
@@ -82,13 +78,6 @@ def test_errors(tokens: list[Any], options: dict[str, Any], message: str) -> Non
         Vocabulary.from_bytes(tokens, **options)
 
 
-def test_a_long_token_may_be_listed_as_special() -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b""], special_token_ids=[1])
-    assert vocabulary.special_token_ids == (1,)
-    longest = Vocabulary.from_bytes([b"x" * MAX_TOKEN_BYTES])
-    assert longest.trie.longest == MAX_TOKEN_BYTES
-
-
 # --- The fingerprint -------------------------------------------------------------------------------------
 
 BASE: dict[str, Any] = {"tokens": [b"a", b"bc", b"", b"d"], "stop_token_ids": [2, 3]}
@@ -98,7 +87,6 @@ BASE: dict[str, Any] = {"tokens": [b"a", b"bc", b"", b"d"], "stop_token_ids": [2
     "change",
     [
         {"tokens": [b"a", b"bd", b"", b"d"]},
-        {"tokens": [b"bc", b"a", b"", b"d"]},
         {"tokens": [b"ab", b"c", b"", b"d"]},
         {"tokens": [b"a", b"", b"bc", b"d"]},
         {"tokens": [b"a", b"bc", b"", b"d", b""]},
@@ -146,10 +134,9 @@ def assert_equal(found: Vocabulary, wanted: Vocabulary) -> None:
     ],
 )
 def test_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> None:
-    path = tmp_path / "a.npz"
-    vocabulary.save(path)
-    assert_equal(Vocabulary.load(path), vocabulary)
-    assert_equal(Vocabulary.load(str(path)), vocabulary)
+    vocabulary.save(tmp_path / "a.npz")
+    for path in (tmp_path / "a.npz", str(tmp_path / "a.npz")):
+        assert_equal(Vocabulary.load(path), vocabulary)
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
@@ -186,82 +173,59 @@ def test_load_reads_the_described_layout(tmp_path: Path) -> None:
     assert (found.stop_token_ids, found.special_token_ids) == ((1,), (1,))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"lens": np.array([1, 1, 2])},
-        {"lens": np.array([1, 1])},
-        {"lens": np.array([4, -1])},
-        {"lens": np.zeros(0, np.int64)},
-        {"lens": np.array([[1, 2]])},
-        {"lens": np.array(3)},
-        {"lens": np.array(["1", "x", "2"])},
-        {"stop_ids": np.array([3])},
-        {"stop_ids": np.array(1)},
-        {"special_ids": np.array([-1])},
-        {"data": np.array([b"abc"], object)},
-        {"stop_ids": np.array([{"a": 1}], object)},
-    ],
-    ids=str,
-)
-def test_malformed_files(change: dict[str, Any], tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **(ARRAYS | change))
-    with pytest.raises(VocabularyError):
-        Vocabulary.load(tmp_path / "a.npz")
-
-
-@pytest.mark.parametrize("missing", sorted(ARRAYS))
-def test_missing_arrays(missing: str, tmp_path: Path) -> None:
-    np.savez(tmp_path / "a.npz", **{name: value for name, value in ARRAYS.items() if name != missing})
-    with pytest.raises(VocabularyError, match=missing):
-        Vocabulary.load(tmp_path / "a.npz")
-
-
-def a_file() -> bytes:
+def written(save: Callable[..., None], *arrays: Any, **named: Any) -> bytes:
     stream = io.BytesIO()
-    np.savez_compressed(
-        stream, **(ARRAYS | {"data": np.arange(256).astype(np.uint8), "lens": np.array([256])})
-    )
+    save(stream, *arrays, **named)
     return stream.getvalue()
 
 
-def with_damaged_data(whole: bytes) -> bytes:
-    """Overwrite the start of the first entry's data, which follows 30 bytes, its name and its extra field."""
-    start = 30 + sum(struct.unpack("<HH", whole[26:30]))
-    return whole[:start] + b"\xff" * 40 + whole[start + 40 :]
+WHOLE = written(np.savez_compressed, **ARRAYS | {"data": np.arange(256).astype(np.uint8), "lens": [256]})
+DATA = 30 + sum(struct.unpack("<HH", WHOLE[26:30]))
+"""Where the first entry's data begins: after 30 bytes, its name and its extra field."""
 
 
-def single_array(array: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
+MALFORMED: list[dict[str, Any]] = [
+    {"lens": np.array([1, 1, 2])},
+    {"lens": np.array([1, 1])},
+    {"lens": np.array([4, -1])},
+    {"lens": np.zeros(0, np.int64)},
+    {"lens": np.array([[1, 2]])},
+    {"lens": np.array(3)},
+    {"lens": np.array(["1", "x", "2"])},
+    {"stop_ids": np.array([3])},
+    {"stop_ids": np.array(1)},
+    {"special_ids": np.array([-1])},
+    {"data": np.array([b"abc"], object)},
+    {"stop_ids": np.array([{"a": 1}], object)},
+]
+FOREIGN = {
+    "last byte missing": WHOLE[:-1],
+    "cut in the middle": WHOLE[:200],
+    "first bytes only": WHOLE[:10],
+    "damaged data": WHOLE[:DATA] + b"\xff" * 40 + WHOLE[DATA + 40 :],
+    "empty": b"",
+    "text": b"text",
+    "single array": written(np.save, np.arange(3)),
+    "pickled": written(np.save, np.array([{"a": 1}], object)),
+}
+WRONG = {str(change): (written(np.savez, **ARRAYS | change), "") for change in MALFORMED}
+WRONG |= {name: (content, "not a vocabulary file") for name, content in FOREIGN.items()}
+for missing in ARRAYS:
+    WRONG[missing] = written(np.savez, **{name: ARRAYS[name] for name in ARRAYS if name != missing}), missing
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param(a_file()[:-1], id="last byte missing"),
-        pytest.param(a_file()[:200], id="cut in the middle"),
-        pytest.param(a_file()[:10], id="first bytes only"),
-        pytest.param(with_damaged_data(a_file()), id="damaged data"),
-        pytest.param(b"", id="empty"),
-        pytest.param(b"text", id="text"),
-        pytest.param(single_array(np.arange(3)), id="single array"),
-        pytest.param(single_array(np.array([{"a": 1}], object)), id="pickled"),
-    ],
-)
-def test_truncated_and_foreign_files(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "a.npz"
-    path.write_bytes(content)
-    with pytest.raises(VocabularyError, match="not a vocabulary file"):
-        Vocabulary.load(path)
+@pytest.mark.parametrize("name", WRONG)
+def test_files_that_are_no_vocabularies(name: str, tmp_path: Path) -> None:
+    content, message = WRONG[name]
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(VocabularyError, match=message):
+        Vocabulary.load(tmp_path / "a.npz")
 
 
 def test_no_such_file(tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match=r"none\.npz"):
-        Vocabulary.load(tmp_path / "none.npz")
-    with pytest.raises(VocabularyError):
-        Vocabulary.load(tmp_path)
+    for path, message in ((tmp_path / "none.npz", r"none\.npz"), (tmp_path, "")):
+        with pytest.raises(VocabularyError, match=message):
+            Vocabulary.load(path)
 
 
 # --- Hugging Face ------------------------------------------------------------------------------------------
@@ -284,19 +248,21 @@ def byte_level_tokenizer() -> PreTrainedTokenizerFast:
 def test_byte_level_tokenizer() -> None:
     vocabulary = Vocabulary.from_huggingface(byte_level_tokenizer())
     assert list(vocabulary.tokens[:10]) == BYTE_LEVEL_TEXT
-    assert vocabulary.size == 12
+    assert vocabulary.tokens[11:] == ("<tool é>".encode(),)
     assert vocabulary.stop_token_ids == (10,)
-    assert vocabulary.tokens[11] == "<tool é>".encode()
 
 
-def test_ids_that_are_never_text() -> None:
-    vocabulary = Vocabulary.from_huggingface(byte_level_tokenizer())
-    without = Vocabulary.from_huggingface(byte_level_tokenizer(), special_token_ids=[11])
+def test_given_ids_are_never_text_or_stop() -> None:
+    tokenizer = byte_level_tokenizer()
+    vocabulary = Vocabulary.from_huggingface(tokenizer)
+    without = Vocabulary.from_huggingface(tokenizer, special_token_ids=[11])
     assert without.special_token_ids == (*vocabulary.special_token_ids, 11)
     assert without.tokens[:11] == vocabulary.tokens[:11] and without.tokens[11] == b""
     assert vocabulary.has_same_ids(without) and without.has_same_ids(vocabulary)
     with pytest.raises(VocabularyError, match="special_token_ids"):
-        Vocabulary.from_huggingface(byte_level_tokenizer(), special_token_ids=[12])
+        Vocabulary.from_huggingface(tokenizer, special_token_ids=[12])
+    for stops in (3, [3], np.int64(3)):
+        assert Vocabulary.from_huggingface(tokenizer, stop_token_ids=stops).stop_token_ids == (3,)
 
 
 def test_ids_mean_the_same_only_with_equal_texts_sizes_and_stops() -> None:
@@ -323,18 +289,15 @@ def test_grammars_of_one_call_have_the_same_ids_in_pairs() -> None:
 
 def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer like Gemma's: pieces with a visible space, and tokens for bytes that no piece spells."""
-    pieces = [
-        "<pad>", "<eos>", "<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁a", "a", "é", "▁▁",
-    ]  # fmt: skip
+    special = ["<pad>", "<eos>", "<unk>"]
+    pieces = [*special, *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "▁a", "a", "é", "▁▁"]
     tokens = {piece: number for number, piece in enumerate(pieces)}
-    tokenizer = Tokenizer(
-        models.BPE(vocab=tokens, merges=[("▁", "a"), ("▁", "▁")], byte_fallback=True, unk_token="<unk>")
-    )
+    merges = [("▁", "a"), ("▁", "▁")]
+    tokenizer = Tokenizer(models.BPE(vocab=tokens, merges=merges, byte_fallback=True, unk_token="<unk>"))
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-    )
-    tokenizer.add_special_tokens(["<pad>", "<eos>", "<unk>"])
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence(steps)
+    tokenizer.add_special_tokens(special)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>")
 
 
@@ -351,16 +314,10 @@ def test_decoded_as_xgrammar_does(make: Callable[[], PreTrainedTokenizerFast]) -
     info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=300)
     vocabulary = Vocabulary.from_huggingface(tokenizer, vocab_size=300)
     assert vocabulary.size == info.vocab_size == 300
-    assert set(info.special_token_ids) <= set(vocabulary.special_token_ids)
     special = set(info.special_token_ids)
+    assert special | set(range(len(tokenizer), 300)) <= set(vocabulary.special_token_ids)
     decoded = [b"" if i in special else text for i, text in enumerate(info.decoded_vocab)]
     assert list(vocabulary.tokens[: len(decoded)]) == decoded
-    assert set(range(len(tokenizer), 300)) <= set(vocabulary.special_token_ids)
-
-
-@pytest.mark.parametrize("stops", [3, [3], np.int64(3)])
-def test_given_stop_ids_replace_those_of_the_tokenizer(stops: Any) -> None:
-    assert Vocabulary.from_huggingface(byte_level_tokenizer(), stop_token_ids=stops).stop_token_ids == (3,)
 
 
 @pytest.mark.parametrize("tokenizer", [None, "gpt2", object()])
@@ -371,16 +328,14 @@ def test_not_a_tokenizer(tokenizer: Any) -> None:
 
 def test_xgrammar_sees_the_same_vocabulary() -> None:
     vocabulary = Vocabulary.from_bytes([b"a", b"", b"b", b"a"], stop_token_ids=[1, 2], vocab_size=6)
-    info = vocabulary.tokenizer_info
-    assert_equal(Vocabulary.from_tokenizer_info(info), vocabulary)
+    assert_equal(Vocabulary.from_tokenizer_info(vocabulary.tokenizer_info), vocabulary)
 
 
 @pytest.mark.kernels
 def test_a_vocabulary_without_text_has_no_classes() -> None:
     vocabulary = Vocabulary.from_bytes([b"", b""], stop_token_ids=1)
     found = compute_classes(xgrammar.Grammar.from_ebnf('root ::= "a"'), vocabulary)
-    assert found.class_of_token.tolist() == [-1, -1]
-    assert found.n_classes == 0
+    assert (found.class_of_token.tolist(), found.n_classes) == ([-1, -1], 0)
 
 
 # --- The trie ----------------------------------------------------------------------------------------------
@@ -398,12 +353,9 @@ TOKENS = st.lists(
 
 def cut_off_well_formed(text: bytes) -> bool:
     """Return whether some continuation makes the bytes valid UTF-8; surrogates are not valid."""
-    for missing in range(4):
-        for filler in (b"\x80", b"\xbf"):
-            try:
-                (text + filler * missing).decode("utf-8")
-            except UnicodeDecodeError:
-                continue
+    for missing, filler in itertools.product(range(4), (b"\x80", b"\xbf")):
+        with contextlib.suppress(UnicodeDecodeError):
+            (text + filler * missing).decode("utf-8")
             return True
     return False
 
@@ -423,40 +375,36 @@ def test_trie(tokens: list[bytes]) -> None:
     assert trie.group_of_token.tolist() == [groups.get(token, -1) for token in tokens]
 
     prefixes = sorted({token[:end] for token in distinct for end in range(len(token) + 1)} | {b""})
-    assert trie.byte.size == len(prefixes)
-    for node, prefix in enumerate(prefixes):  # byte order is depth-first order
-        inside = [token for token in distinct if token.startswith(prefix)]
-        assert trie.depth[node] == len(prefix)
-        assert node == 0 or trie.byte[node] == prefix[-1]
-        assert trie.skip[node] == node + sum(other.startswith(prefix) for other in prefixes)
-        assert trie.group[trie.skip[node]] - trie.group[node] == len(inside)
-        assert distinct[trie.group[node] : trie.group[trie.skip[node]]] == inside
-        assert (trie.group[node + 1] > trie.group[node]) == (prefix in groups)
-        rests = [token[len(prefix) :] for token in inside if token != prefix]
-        occurring = set(b"".join(rests))
-        assert {b for b in range(128) if trie.below[node, b >> 5] >> (b & 31) & 1} == {
-            b for b in occurring if b < 128
-        }
-        assert trie.below[node, 4] & 1 == any(b >= 128 for b in occurring)
-        assert bool(trie.below[node, 4] & 2) == all(map(cut_off_well_formed, rests))
-
+    assert len(trie.nodes) == trie.byte.size + 1 == len(prefixes) + 1
     # the packed rows are the same nodes, children side by side
-    numbers = {prefix: node for node, prefix in enumerate(prefixes)}
-    assert len(trie.nodes) == len(prefixes) + 1
     rows: Any = np.rec.fromarrays(list(trie.nodes.T), names=NODE.replace(" ", ","))  # type: ignore[call-overload]
     waiting, met = [(0, b"")], 0
     while waiting:
         row, prefix = waiting.pop()
         met += 1
-        node, child, end = numbers[prefix], rows[row].child, rows[row + 1].child
-        bits = int(rows[row].bits)
-        assert (rows[row].group, rows[row].group_end) == (trie.group[node], trie.group[trie.skip[node]])
+        node = prefixes.index(prefix)  # byte order is depth-first order
+        first, end = trie.group[node], trie.group[trie.skip[node]]
+        inside = [token for token in distinct if token.startswith(prefix)]
+        assert distinct[first:end] == inside and end - first == len(inside)
+        assert trie.depth[node] == len(prefix)
+        assert node == 0 or trie.byte[node] == prefix[-1]
+        assert trie.skip[node] == node + sum(other.startswith(prefix) for other in prefixes)
+        assert (trie.group[node + 1] > first) == (prefix in groups)
+        rests = [token[len(prefix) :] for token in inside if token != prefix]
+        occurring = set(b"".join(rests))
+        ascii_below = {b for b in range(128) if trie.below[node, b >> 5] >> (b & 31) & 1}
+        assert ascii_below == {b for b in occurring if b < 128}
+        assert trie.below[node, 4] & 1 == any(b >= 128 for b in occurring)
+        assert bool(trie.below[node, 4] & 2) == all(map(cut_off_well_formed, rests))
+
+        bits, children = int(rows[row].bits), range(rows[row].child, rows[row + 1].child)
+        assert (rows[row].group, rows[row].group_end) == (first, end)
         assert bits >> ENDS & 1 == (prefix in groups)
         assert bits >> BELOW_OTHERS == trie.below[node, 4]
         assert (trie.nodes[row, 4:].view(np.uint32) == trie.below[node, :4]).all()
-        inside = [prefix + bytes([rows[below].bits & 255]) for below in range(child, end)]
-        assert inside == [other for other in prefixes if other and other[:-1] == prefix]
-        waiting.extend(zip(range(child, end), inside, strict=True))
+        longer = [prefix + bytes([rows[child].bits & 255]) for child in children]
+        assert longer == [other for other in prefixes if other and other[:-1] == prefix]
+        waiting.extend(zip(children, longer, strict=True))
     assert met == len(prefixes)
 
 
@@ -466,12 +414,7 @@ def test_trie(tokens: list[bytes]) -> None:
 def test_suffix_trie(tokens: list[bytes]) -> None:
     trie = build_trie(tokens)
     distinct = sorted(set(tokens) - {b""})
-    text = {0: b""}
-    for suffix in range(1, trie.suffix_parent.size):
-        parent = int(trie.suffix_parent[suffix])
-        assert parent < suffix
-        text[suffix] = bytes([trie.suffix_byte[suffix]]) + text[parent]
-    assert sorted(text.values()) == sorted(
-        {token[start:] for token in distinct for start in range(len(token))} | {b""}
-    )
-    assert [text[suffix] for suffix in trie.group_suffix.tolist()] == distinct
+    texts = texts_of(trie)
+    suffixes = {token[start:] for token in distinct for start in range(len(token))}
+    assert sorted(texts) == sorted({b""} | suffixes)
+    assert [texts[suffix] for suffix in trie.group_suffix.tolist()] == distinct
