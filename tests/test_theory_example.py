@@ -2,7 +2,7 @@
 
 What: the programs compute the examples and their variants again (`tests.theory_example`, and
 `tests.theory_lark_example` for section 12). The page must have word for word: all blocks and tables of its
-first section and of sections 3 and 12; the line of a call that may be skipped (section 2); and of
+first section and of sections 3, 6, 11 and 12; the line of a call that may be skipped (section 2); and of
 section 5 all blocks, the table of classes and the rows of the other table. Other answers are compared with
 values that this file repeats: what section 4 says about blocks, items and local stacks.
 When: after a change of the page, the network, the exploration or the classifier.
@@ -52,6 +52,8 @@ EXAMPLE = Example(GRAMMAR)
         EXAMPLE.features_text(),
         EXAMPLE.reading_text("[1,[2"),
         EXAMPLE.reading_text("[1,[2]"),
+        EXAMPLE.summaries_text(),
+        EXAMPLE.walked_text("[1,[2"),
         theory_lark_example.GRAMMAR,
     ],
 )
@@ -64,6 +66,7 @@ def test_the_page_has_the_block(block: str) -> None:
     [
         EXAMPLE.outcomes_table(),
         EXAMPLE.below_sets_table(),
+        EXAMPLE.partition_table(),
         classes_table(classes_of(GRAMMAR)),
         classes_table(classes_of(COUNTED)),
         theory_lark_example.lexer_table(),

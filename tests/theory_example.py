@@ -1,7 +1,7 @@
 """The example of docs/theory.md, computed: networks, stacks, what tokens do, classes and masks, as text.
 
-What: functions that return the blocks and tables of the page's first section and of section 3, and those of
-the variant that counts, of which section 5 shows parts. `python -m tests.theory_example` prints all.
+What: functions that return the blocks and tables of the page's first section and of sections 3, 6 and 11, and
+those of the variant that counts, of which section 5 shows parts. `python -m tests.theory_example` prints all.
 When: `tests/test_theory_example.py` compares the page with them. If a block changes, change the page, too.
 Limits: states have the names of the page (`NAMES`), in the order of their numbers.
 """
@@ -11,16 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import xgrammar
 
 from equivalence import Vocabulary, compute_classes
 from equivalence.classes.explore import explore
+from equivalence.classes.partition import partition_runs
 from equivalence.network import Network, build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of, call_ranks
 from equivalence.parser.space import Space
 from equivalence.walks.follow import follow_of
+from hybrid.classifier.precomputation import build_summaries
+from hybrid.classifier.store import Store
+from hybrid.classifier.tables import fixed_tables
+from hybrid.classifier.walk_tables import walk_tables
 
 GRAMMAR = """root   ::= value
 value  ::= number | list
@@ -63,6 +69,12 @@ class Outcome(NamedTuple):
 def part(starts: Any, rows: Any, i: int) -> Any:
     """The rows of entry i, given where the rows of each entry start."""
     return rows[starts[i] : starts[i + 1]].tolist()
+
+
+def listed(lists: Any, i: int) -> Any:
+    """Interned list i."""
+    starts, pool = lists.lists()
+    return part(starts, pool, i)
 
 
 class Example:
@@ -240,6 +252,104 @@ class Example:
             lines.append(f"{token:<5}{', '.join(listed)}\n")
         return "".join(lines)
 
+    def partition_table(self) -> str:
+        """The runs of the vocabulary: what their blocks do with them, their features, and their classes."""
+        trie = VOCABULARY.trie
+        found = explore(self.network, trie)
+        byte_starts = np.searchsorted(trie.first_byte, np.arange(257))
+        runs = partition_runs(found, self.network, trie, byte_starts)
+        features = dict(line.split(maxsplit=1) for line in self.features_text().splitlines())
+        classes = classes_of(self.grammar_text)
+        groups = trie.group_of_token.tolist()
+        lines = ["| run | blocks | features | class |", "|---|---|---|---|"]
+        for begin, end in zip(runs.starts.tolist(), [*runs.starts.tolist()[1:], trie.n_groups], strict=False):
+            tokens = [TOKENS[groups.index(group)] for group in range(begin, end)]
+            if not tokens:
+                continue
+            users: dict[int, list[int]] = {}
+            for context, block in part(found.user_starts, found.users, ord(tokens[0][0])):
+                users.setdefault(block, []).append(self.contexts[context])
+            blocks = []
+            for own in users.values():
+                own.sort(key=lambda one: ORDER.index(self.name(one)))
+                named = " ".join(f"`{self.name(one)}`" for one in own)
+                does = str(self.outcome(own[0], tokens[0]))
+                blocks += [f"{named} {does}"] * bool(does)
+            blocks.sort(key=lambda one: ORDER.index(one[1]))
+            (number,) = (i for i, own in enumerate(classes) if set(tokens) <= own)
+            run = " ".join(f"`{token}`" for token in tokens)
+            lines.append(f"| {run} | {'; '.join(blocks)} | {features[tokens[0]]} | {number} |")
+        return "".join(line + "\n" for line in lines)
+
+    def summaries_text(self) -> str:
+        """All summaries of the classifier: of each state on top, and of each pending set on each symbol."""
+        texts = sorted(token.encode() for token in representatives(self.grammar))
+        fixed = fixed_tables(self.network, texts, *VOCABULARY.flat)
+        summaries, cause = build_summaries(fixed, self.network, limit=1 << 28, states=1 << 20)
+        assert not cause
+        numbers = [representatives(self.grammar).index(text.decode()) for text in texts]
+
+        def mask(number: int) -> str:
+            (word,) = listed(summaries.masks, number)
+            classes = sorted(numbers[i] for i in range(len(texts)) if word >> i & 1)
+            return f"reads {' '.join(map(str, classes))}" if classes else ""
+
+        def pending(number: int) -> str:
+            named = []
+            for code in listed(summaries.pendings, number):
+                suffix, group = divmod(code, fixed.n_groups)
+                at, read = fixed.whole[group], 0
+                while at != suffix:
+                    at, read = fixed.suffixes[at][0], read + 1
+                named.append(f"{texts[group][read:].decode()} of {numbers[group]}")
+            return ", ".join(named)
+
+        return self.summaries_lines(summaries, mask, pending, "left")
+
+    def walked_text(self, text: str) -> str:
+        """The summaries from walks that the mask after a text needs."""
+        tables = walk_tables(self.network, VOCABULARY)
+        store = Store(tables, 1 << 28)
+        configuration = store.start(tables.start, tables.start_final)
+        store.class_mask(store.advance_text(configuration, text.encode()))
+        walker, nodes = store.summariser, VOCABULARY.trie.nodes
+        path = [""] * len(nodes)
+        for i in range(len(nodes) - 1):
+            for child in range(nodes[i][0], nodes[i + 1][0]):
+                path[child] = path[i] + chr(nodes[child][3] & 255)
+        groups = VOCABULARY.trie.group_of_token.tolist()
+
+        def mask(number: int) -> str:
+            words = listed(store.summaries.masks, number)
+            pieces = [i for i in range(32 * len(words)) if words[i // 32] >> i % 32 & 1]
+            read = []
+            for piece in pieces:
+                bounds = listed(walker.pieces, piece)
+                for first, end in zip(bounds[::2], bounds[1::2], strict=True):
+                    read += [TOKENS[groups.index(group)] for group in range(first, end)]
+            return f"reads {' '.join(read)}" if read else ""
+
+        def pending(number: int) -> str:
+            return ", ".join(f"node {path[node]}" for node in listed(store.summaries.pendings, number))
+
+        return self.summaries_lines(store.summaries, mask, pending, "pending")
+
+    def summaries_lines(self, summaries: Any, mask: Any, pending: Any, word: str) -> str:
+        """One line for each summary, given the texts of masks and pending sets."""
+
+        def result(read: int, left: int) -> str:
+            parts = [mask(read)] * bool(read) + [f"{pending(left)} is {word}"] * bool(left)
+            return ", ".join(parts) or "reads nothing"
+
+        lines = []
+        first = summaries.first_rows().tolist()
+        for symbol in self.contexts_in_order:
+            if symbol >= 0 and first[symbol][0] >= 0:
+                lines.append(f"{self.name(symbol):<16}{result(*first[symbol])}\n")
+        for left, symbol, read, below in summaries.used_rows()[0].tolist():
+            lines.append(f"{f'{pending(left)} on {self.name(symbol)}':<16}{result(read, below)}\n")
+        return "".join(lines)
+
     def reading_text(self, text: str) -> str:
         """How the representatives are read on each stack after a text, from its top."""
         lines = []
@@ -289,6 +399,7 @@ if __name__ == "__main__":
     print(GRAMMAR, example.network_text(), example.stacks_text("[1,[2"), example.below_text(), sep="\n")
     print(example.outcomes_table(), example.features_text(), classes_table(classes_of(GRAMMAR)), sep="\n")
     print(example.reading_text("[1,[2"), example.reading_text("[1,[2]"), sep="\n")
-    print(example.below_sets_table())
+    print(example.below_sets_table(), example.partition_table(), sep="\n")
+    print(example.summaries_text(), example.walked_text("[1,[2"), sep="\n")
     print(counted.network_text(), counted.stacks_text("[1234"), counted.stacks_text("[12345"), sep="\n")
     print(counted.outcomes_table(), classes_table(classes_of(COUNTED)), counted.features_text(), sep="\n")
