@@ -2,7 +2,7 @@
 
 What: `tiny_grammar` and `tiny_vocabulary` draw from a `random.Random`; `fewest_tokens` tries all tokens in
 plain XGrammar.
-When: in laws that hold for thousands of grammars (`test_completion_laws.py`, `test_explain_within.py`).
+When: in laws that hold for thousands of grammars (`test_completion_laws.py`, `test_explain.py`).
 Limits: three rules, texts of a, b and c. Most of the vocabularies do not spell every text.
 """
 
