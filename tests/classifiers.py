@@ -106,3 +106,9 @@ def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], l
         ids.append(rng.choice(going_on))
         assert matcher.accept_token(ids[-1])
     return ids, masks
+
+
+def words_of(store: Any, mask: int) -> list[int]:
+    """The words of a mask of classes in a store's tables, given its number."""
+    starts, pool = store.masks.lists()
+    return list(pool[starts[mask] : starts[mask + 1]].tolist())

@@ -52,7 +52,11 @@ class Oracle(LogitsProcessor):
     """Call a processor, and recompute each of its masks from scratch to compare them."""
 
     def __init__(
-        self, processor: GrammarLogitsProcessor, grammars: list[CompiledGrammar], prompt_length: int, stops
+        self,
+        processor: GrammarLogitsProcessor,
+        grammars: list[CompiledGrammar],
+        prompt_length: int,
+        stops=(EOS,),
     ) -> None:
         self.processor, self.grammars = processor, grammars
         self.prompt_length, self.stops = prompt_length, stops

@@ -20,7 +20,7 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk, words_of
 from tests.matchers import ids_of, mask_of
 
 pytestmark = pytest.mark.kernels
@@ -47,12 +47,6 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     matcher.rollback(20)
     other.rollback(20)
     assert mask_of(matcher) == mask_of(other)
-
-
-def words_of(store: Store, mask: int) -> list[int]:
-    """The words of a mask of classes in a store's tables, given its number."""
-    starts, pool = store.masks.lists()
-    return list(pool[starts[mask] : starts[mask + 1]].tolist())
 
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])

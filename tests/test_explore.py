@@ -10,6 +10,7 @@ import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, Vocabulary
+from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
 from equivalence.classes import explore as exploring
 from equivalence.classes import items
@@ -24,6 +25,8 @@ from equivalence.parser.space import Space
 from equivalence.trie import Trie
 from equivalence.walks import suffix_twins
 from equivalence.walks.follow import follow_of
+from equivalence.walks.outcomes import first_outcomes
+from equivalence.walks.walks import Walks
 from tests.limits import stopped, within
 
 GRAMMARS = {
@@ -75,10 +78,13 @@ def byte_starts(trie: Trie) -> np.ndarray:
 def test_steps_and_loops(name: str) -> None:
     """A step is also recorded for other classes, and loops are recorded apart. Where a step is computed first
     must not matter, and a loop leads from a configuration to itself."""
-    network, _, automaton = prepared(name)
+    network, trie, automaton = prepared(name)
     rank = call_ranks(automaton)
     tables = byte_tables_of(automaton, rank)
     up, down = (Space(automaton, tuple(tables), rank, absorbing_states(automaton), 64, 64) for _ in range(2))
+    outcomes = first_outcomes(64, 1 << 40, Account(), "too many outcomes")
+    walks = Walks(up, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False)
+    walks.walk_all(network.below().contexts, follow_of(network, tables.first).contexts)  # records loops
     starts = [space.context_of(network.start, -1) for space in (up, down)]
     twin, todo = {0: 0, starts[0]: starts[1]}, [starts[0]]
     for configuration in todo:
@@ -91,11 +97,12 @@ def test_steps_and_loops(name: str) -> None:
                 todo.append(one)
             assert twin.get(one, two) == two
     assert len(twin) > 5 and len(set(twin.values())) == len(twin)
-    facts = [space.known_facts() for space in (up, down)]
-    n_loops = 0
+    facts, other_facts = up.known_facts(), down.known_facts()
     for one, two in twin.items():
-        fact, other_fact = facts[0][one], facts[1][two]
-        assert (fact.label, fact.n_ports) == (other_fact.label, other_fact.n_ports)
+        assert (facts[one].label, facts[one].n_ports) == (other_facts[two].label, other_facts[two].n_ports)
+    n_loops = 0
+    for one in range(1, up.configurations.count):
+        fact = facts[one]
         for byte in range(128):
             if int(fact[f"loop_{byte >> 5}"]) >> (byte & 31) & 1:
                 n_loops += 1

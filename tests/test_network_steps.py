@@ -180,15 +180,15 @@ def test_more_counted_rules_than_there_is_room_for_at_first() -> None:
     ("rule", "error", "named"),
     [
         # a number that no expression or rule has
-        ([SEQUENCE, 1], IndexError, ""), ([SEQUENCE, -1], IndexError, ""), ([CHOICES, 9], IndexError, ""),
-        ([RULE, 1], IndexError, ""), ([RULE, -1], IndexError, ""), ([RULE, 1 << 40], IndexError, ""),
-        ([REPEAT, 3, 0, 9], IndexError, ""),
+        ([SEQUENCE, 1], IndexError, None), ([SEQUENCE, -1], IndexError, None),
+        ([CHOICES, 9], IndexError, None), ([REPEAT, 3, 0, 9], IndexError, None),
+        ([RULE, 1], IndexError, None), ([RULE, -1], IndexError, None), ([RULE, 1 << 40], IndexError, None),
         # a type that is not supported, one that does not exist, and no code point
         ([10], UnsupportedGrammar, "excluded tokens"), ([99], UnsupportedGrammar, "expression type 99"),
         ([CLASS, 0, -5, 7], GrammarError, "-5"),
     ],
 )  # fmt: skip
-def test_expressions_that_are_refused(rule: list[int], error: type[Exception], named: str) -> None:
+def test_expressions_that_are_refused(rule: list[int], error: type[Exception], named: str | None) -> None:
     with pytest.raises(error, match=named):
         automata(rule)
 

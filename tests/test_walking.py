@@ -35,7 +35,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 60
+EXAMPLES = 40
 LIMIT = 1 << 26
 
 
@@ -166,7 +166,7 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     def choose(wanted: list[int]) -> int:  # short ones go past all counts, long ones leap
         return min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(vocabulary.tokens[i]))
 
-    n_masks = walk(classifier, ebnf, choose, 6, 40)
+    n_masks = walk(classifier, ebnf, choose, 4, 40)
     assert n_masks > 12
     if few_nodes < 0:  # all but the units that may go on where they may end
         of_units = [one for one in {**kept._old, **kept._young}.values() if isinstance(one, UnitReads)]
