@@ -1,19 +1,22 @@
 """Helpers for the tests of classifiers and of their completion.
 
 What: a small vocabulary, budgets, numbers of examples, and functions that compile a random grammar to a
-classifier.
-When: in ``test_classifier*.py`` and in the tests of promotion.
+classifier, or compare its masks with the reference's.
+When: in ``test_classifier*.py``, ``test_walking.py`` and the tests of promotion.
 Limits: small vocabularies and grammars.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
+import xgrammar
 from hypothesis import reject
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from equivalence.classes.reference import ReferenceGrammar
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase
@@ -38,8 +41,8 @@ def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
 
 
 def compiled_of(grammar: Any, vocabulary: Vocabulary = LETTERED, **options: Any) -> CompiledGrammar:
-    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False, **options)
-    return compiler.compile_grammar(grammar)
+    options = {"strategy": "classifier", "cache_enabled": False} | options
+    return GrammarCompiler(vocabulary, **options).compile_grammar(grammar)
 
 
 def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar, Vocabulary]:
@@ -52,6 +55,39 @@ def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar
     if compiled.strategy != "classifier":
         reject()
     return compiled, vocabulary
+
+
+def agree_with_the_reference(
+    begin: Callable[[], tuple[Callable[[], list[int]], Callable[[int], Any]]],
+    ebnf: str,
+    vocabulary: Vocabulary,
+    choose: Callable[[list[int]], int],
+    texts: int,
+    steps: int,
+) -> int:
+    """Compare masks with the reference's along texts of chosen tokens; return how many.
+
+    Args:
+        begin: starts a text, and returns two functions: one returns its mask, the other reads a token.
+    """
+    reference, tokens = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)), vocabulary.tokens
+    (stop,) = vocabulary.stop_token_ids
+    n_masks = 0
+    for _ in range(texts):
+        (mask, read), prefix = begin(), b""
+        for _ in range(steps):
+            allowed = mask()
+            (expected,) = reference.masks([prefix], list(tokens))
+            wanted = [i for i, taken in enumerate(expected) if taken and tokens[i]]
+            assert [i for i in allowed if i != stop] == wanted, (prefix, ebnf)
+            assert (stop in allowed) == reference.complete(prefix), (prefix, ebnf)
+            n_masks += 1
+            if not wanted:
+                break
+            token = choose(wanted)
+            assert read(token)
+            prefix += tokens[token]
+    return n_masks
 
 
 def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:

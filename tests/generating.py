@@ -11,17 +11,11 @@ from __future__ import annotations
 import json
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    LogitsProcessor,
-    LogitsProcessorList,
-    PreTrainedTokenizerFast,
-)
+from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessor, LogitsProcessorList
 
 from adapters.transformers import GrammarLogitsProcessor
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.byte_tokenizer import byte_tokenizer
 from tests.matchers import mask_of
 
 INF = float("inf")
@@ -33,21 +27,8 @@ SCHEMA = {
 }
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
-    """Return a byte-level tokenizer: all bytes and a few merges; `<eos>` and `<pad>` are added tokens."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pairs = ("t r", "u e", "tr ue", "y e", "ye s", "n o", "a b", '" :')
-    merges = [(a, b) for a, b in map(str.split, pairs)]
-    vocabulary = {text: number for number, text in enumerate([*letters, *(a + b for a, b in merges)])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>", padding_side="left"
-    )
-
-
-TOKENIZER = _tokenizer()
+MERGES = ("t r", "u e", "tr ue", "y e", "ye s", "n o", "a b", '" :')
+TOKENIZER = byte_tokenizer("<eos>", merges=MERGES, pad_token="<pad>", padding_side="left")
 EOS, PAD = TOKENIZER.eos_token_id, TOKENIZER.pad_token_id
 VOCABULARY = Vocabulary.from_huggingface(TOKENIZER)
 COMPILER = GrammarCompiler(VOCABULARY)

@@ -1,15 +1,17 @@
 """The parser stack classifier: its masks and steps are those of the grammar, whatever it has read before.
 
 What: masks against the slow reference on random grammars, ahead of time and on demand; after building ahead,
-nothing remains to be found; forks, rollbacks and batches against reading from scratch; ambiguous and deep
-texts, whose configurations stay small. Full tables have their own file.
+nothing remains to be found; batches against their members; ambiguous and deep texts, whose configurations
+stay small. Full tables have their own file.
 When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
-Limits: what it shares with other strategies is compared with XGrammar in ``test_matcher.py``.
+Limits: what it shares with other strategies, such as forks and rollbacks, is compared with XGrammar in
+``test_matcher_random.py``.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -18,8 +20,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cases import Case
-from equivalence import Vocabulary
-from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
@@ -28,9 +28,10 @@ from tests.classifiers import (
     EXAMPLES,
     LETTERS,
     NESTED,
-    STOP,
+    agree_with_the_reference,
     classifier_case,
     compiled_of,
+    vocabulary_of,
     walk,
 )
 from tests.conftest import load_cases
@@ -49,54 +50,17 @@ pytestmark = pytest.mark.kernels
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random, on_demand: bool) -> None:
-    compiled, _ = classifier_case(case, on_demand)
+    compiled, vocabulary = classifier_case(case, on_demand)
     assert compiled.classifier is not None
     store = compiled.classifier.session.store
     n_known = store.summaries.n_known
-    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
-    stop = len(case.vocabulary)
-    for _ in range(3):
-        matcher, prefix = GrammarMatcher(compiled), b""
-        for _ in range(8):
-            allowed = mask_of(matcher)
-            (expected,) = reference.masks([prefix], case.vocabulary)
-            wanted = [i for i, taken in enumerate(expected) if taken and case.vocabulary[i]]
-            assert [i for i in allowed if i != stop] == wanted, (prefix, case.ebnf)
-            may_end = reference.complete(prefix)
-            assert (stop in allowed) == may_end == matcher.is_completed(), (prefix, case.ebnf)
-            if not wanted:
-                break
-            token_id = rng.choice(wanted)
-            assert matcher.accept_token(token_id)
-            prefix += case.vocabulary[token_id]
+
+    def begin() -> tuple[Callable[[], list[int]], Callable[[int], bool]]:
+        matcher = GrammarMatcher(compiled)
+        return lambda: mask_of(matcher), matcher.accept_token
+
+    agree_with_the_reference(begin, case.ebnf, vocabulary, rng.choice, 3, 8)
     assert on_demand or store.summaries.n_known == n_known, "ahead of time, all was found"
-
-
-@settings(max_examples=EXAMPLES // 2, deadline=None)
-@given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
-def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) -> None:
-    """Masks depend on the text only, not on how it was read: by tokens, bytes, forks or rollbacks."""
-    compiled, _ = classifier_case(case, on_demand=True)
-    matcher = GrammarMatcher(compiled)
-    history = [b""]
-    for _ in range(20):
-        act = rng.randrange(4)
-        if act == 0 and len(history) > 1:
-            back = rng.randrange(1, len(history))
-            matcher.rollback(back)
-            del history[-back:]
-        elif act == 1:
-            other = matcher.fork()
-            other.accept_string(b"a")
-        else:
-            ids = [one for one in mask_of(matcher) if one < len(case.vocabulary)]
-            token_id = rng.choice(ids) if ids and act == 2 else rng.randrange(len(case.vocabulary))
-            if matcher.accept_token(token_id):
-                history.append(history[-1] + case.vocabulary[token_id])
-        fresh = GrammarMatcher(compiled)
-        assert fresh.accept_string(history[-1])
-        assert mask_of(fresh) == mask_of(matcher), (history, case.ebnf)
-        assert fresh.is_completed() == matcher.is_completed()
 
 
 # --- Cases of all kinds -----------------------------------------------------------------------------------
@@ -105,9 +69,7 @@ def test_any_way_to_a_text_is_the_same(case: GrammarCase, rng: random.Random) ->
 @pytest.mark.parametrize("case", load_cases(), ids=str)
 def test_cases(case: Case) -> None:
     """Read each string of a case byte by byte, and compare the mask before each byte."""
-    vocabulary = Vocabulary.from_bytes([bytes([value]) for value in range(256)] + [b""], stop_token_ids=256)
-    compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
-    compiled = compiler.compile_grammar(case.parse())
+    compiled = compiled_of(case.parse(), vocabulary_of([bytes([value]) for value in range(256)]))
     for texts, whole in ((case.accepts, True), (case.rejects, False)):
         for text in texts:
             if len(text) > 2_000:
@@ -169,11 +131,6 @@ def test_deep_nesting_adds_a_frame_at_a_time() -> None:
     assert matcher.is_completed()
 
 
-def test_endless_forced_text_is_cut_off() -> None:
-    matcher = GrammarMatcher(compiled_of('root ::= "a" root'))
-    assert set(matcher.find_jump_forward_string()) == {"a"}
-
-
 @pytest.mark.parametrize(
     ("grammar", "expected"),
     [  # the third's lower rule may still read an x that the upper one read
@@ -221,17 +178,6 @@ def test_a_batch_is_its_members() -> None:
             alone[i].rollback()
 
 
-def test_a_batch_with_an_ended_member_writes_nothing() -> None:
-    compiled = compiled_of('root ::= "a"')
-    matchers = [GrammarMatcher(compiled), GrammarMatcher(compiled)]
-    assert matchers[1].accept_token(0)
-    assert matchers[1].accept_token(STOP)
-    bitmask = allocate_token_bitmask(2, len(LETTERS))
-    with pytest.raises(RuntimeError, match="terminated"):
-        BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
-    assert bitmask.eq(-1).all()
-
-
 def test_threads_share_a_classifier() -> None:
     expected = walk(compiled_of(NESTED), 7, 200)
     shared = compiled_of(NESTED, on_demand=True)
@@ -240,20 +186,20 @@ def test_threads_share_a_classifier() -> None:
     assert found == [expected] * 8
 
 
-def test_forced_text_ends_where_tables_are_full_and_before_half_a_character() -> None:
-    vocabulary = Vocabulary.from_bytes([b'"', b"z", b"\xe2\x82\xac", b""], stop_token_ids=[3])
-    compiler = GrammarCompiler(vocabulary, strategy="classifier")
+def forced_text(strategy: str, grammar: str, tokens: list[bytes], *read: int) -> str:
+    compiled = GrammarCompiler(vocabulary_of(tokens), strategy=strategy).compile_grammar(grammar)
+    matcher = GrammarMatcher(compiled)
+    assert all(map(matcher.accept_token, read))
+    return matcher.find_jump_forward_string()
+
+
+def test_forced_text_ends_where_tables_are_full() -> None:
+    tokens = [b'"', b"z", b"\xe2\x82\xac"]
     # the fallback's own search would not return
-    matcher = GrammarMatcher(compiler.compile_grammar('root ::= ["]+ root{2,} "z"'))
-    assert matcher.accept_token(0)
-    assert set(matcher.find_jump_forward_string()) == {'"'}
-    matcher = GrammarMatcher(compiler.compile_grammar('root ::= "€" root'))
-    assert set(matcher.find_jump_forward_string()) == {"€"}
-    assert GrammarMatcher(compiler.compile_grammar('root ::= "é" | "è"')).find_jump_forward_string() == ""
+    assert set(forced_text("classifier", 'root ::= ["]+ root{2,} "z"', tokens, 0)) == {'"'}
+    assert set(forced_text("classifier", 'root ::= "€" root', tokens)) == {"€"}
 
 
-@pytest.mark.parametrize("strategy", ["representatives", "engine"])
-def test_forced_text_of_xgrammar_ends_before_half_a_character(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"\xc3", b"\xa9", b""], stop_token_ids=[3])
-    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar('root ::= "a" ("é" | "è")')
-    assert GrammarMatcher(compiled).find_jump_forward_string() == "a"
+def test_forced_text_ends_before_half_a_character(strategy: str) -> None:
+    tokens = [b"a", b"\xc3", b"\xa9", b"\xa8"]
+    assert forced_text(strategy, 'root ::= "a" ("é" | "è")', tokens) == "a"

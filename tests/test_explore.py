@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,13 +20,14 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import byte_classes, byte_tables_of, call_ranks, first_classes
+from equivalence.parser.byte_tables import byte_tables_of, call_ranks
 from equivalence.parser.space import Space
+from equivalence.trie import Trie
 from equivalence.walks import suffix_twins
 from equivalence.walks.follow import follow_of
 from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.walks import Walks
-from tests.test_network_steps import stopped
+from tests.limits import stopped, within
 
 GRAMMARS = {
     "nested": 'root ::= "(" root ")" | "[" root "]" | item\nitem ::= [a-z]+ | item "," item',
@@ -47,89 +48,43 @@ SIZES: dict[Any, tuple[str, ...]] = {
 }
 """Names of the constants for initial table sizes, by module."""
 
+MANY = (0, 1 << 40)
+"""From how many outcomes on suffixes that behave alike are merged: always, and never."""
+
 pytestmark = pytest.mark.kernels
 
 
-def prepared(name: str) -> tuple[Network, Any, Any]:
+@cache
+def prepared(name: str) -> tuple[Network, Trie, Automaton]:
     vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=[len(TOKENS)])
     grammar = xgrammar.Grammar.from_ebnf(GRAMMARS[name])
     network = build_network(grammar, token_bytes=vocabulary.trie.longest)
-    return network, vocabulary.trie, network.automaton
+    return network, vocabulary.trie, Automaton(network.automaton)
 
 
-class Walk(NamedTuple):
-    """The result of a walk with its outcomes spelled out, and the tables that it used."""
+@pytest.fixture
+def tight_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all tables begin with room for one row."""
+    for module, names in SIZES.items():
+        for name in names:
+            monkeypatch.setattr(module, name, 1)
 
-    found: list[Any]
-    space: Space
-    class_of_byte: np.ndarray
 
-
-def walked(
-    network: Network, trie: Any, frames: int, configurations: int, outcomes: int, n_bytes: int = 1 << 40
-) -> Walk:
-    """Walk with tables of these initial sizes."""
-    automaton = Automaton(network.automaton)
-    rank = call_ranks(automaton)
-    byte_tables = byte_tables_of(automaton, rank)
-    follow = follow_of(network, byte_tables.first)
-    account = Account(None, n_bytes, "the test has no bytes left")
-    space = Space(
-        automaton, tuple(byte_tables), rank, absorbing_states(automaton), frames, configurations,
-        account=account,
-    )  # fmt: skip
-    known = first_outcomes(outcomes, 1 << 40, account, "too many outcomes")
-    walks = Walks(space, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, known, False)
-    walk = walks.walk_all(network.below().contexts, follow.contexts)
-    starts, pool = known.lists()
-    lists = [pool[starts[i] : starts[i + 1]].tolist() for i in range(known.count)]
-    events = walk.events[: walk.event_starts[-1]]
-    walk = walk._replace(ranges=walk.ranges[: walk.range_starts[-1]], events=events[:, :1])
-    spelled = [array.tolist() for array in walk]
-    return Walk([*spelled, [lists[outcome] for outcome in events[:, 1]]], space, byte_tables.class_of_byte)
+def byte_starts(trie: Trie) -> np.ndarray:
+    return np.searchsorted(trie.first_byte, np.arange(257))
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_tables_grow(name: str) -> None:
-    network, trie, _ = prepared(name)
-    roomy = walked(network, trie, 4096, 4096, 4096)
-    tight = walked(network, trie, 2, 2, 2)
-    assert tight.found == roomy.found
-    assert len(tight.space.known_steps()) > 4
-    assert tight.space.configurations.count >= roomy.space.configurations.count
-
-
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_known_loops_are_loops(name: str) -> None:
-    """A byte on which a configuration is recorded to loop leads from the configuration to itself."""
-    network, trie, _ = prepared(name)
-    _, space, class_of_byte = walked(network, trie, 4096, 4096, 4096)
-    facts, steps = space.known_facts(), space.known_steps()
-    n_loops = 0
-    for configuration in range(1, space.configurations.count):
-        fact = facts[configuration]
-        for byte in range(128):
-            if (int(fact[f"loop_{byte >> 5}"]) >> (byte & 31)) & 1:
-                n_loops += 1
-                assert steps[configuration, class_of_byte[byte]] == configuration
-        if fact.character_loop:
-            for text in ("é", "\u0800", "中", "\U00010000", "\U00040000", "\U0010ffff"):
-                at = configuration
-                for byte in text.encode():
-                    at = space.following(at, class_of_byte[byte])
-                    assert space.known_facts()[at].label == 0
-                assert at == configuration
-    assert n_loops or name == "left"
-
-
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_steps_are_the_same_in_any_order(name: str) -> None:
-    """A step is also recorded for other classes. Where it is computed first must not matter."""
-    network, _, net = prepared(name)
-    automaton = Automaton(net)
+def test_steps_and_loops(name: str) -> None:
+    """A step is also recorded for other classes, and loops are recorded apart. Where a step is computed first
+    must not matter, and a loop leads from a configuration to itself."""
+    network, trie, automaton = prepared(name)
     rank = call_ranks(automaton)
     tables = byte_tables_of(automaton, rank)
     up, down = (Space(automaton, tuple(tables), rank, absorbing_states(automaton), 64, 64) for _ in range(2))
+    outcomes = first_outcomes(64, 1 << 40, Account(), "too many outcomes")
+    walks = Walks(up, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False)
+    walks.walk_all(network.below().contexts, follow_of(network, tables.first).contexts)  # records loops
     starts = [space.context_of(network.start, -1) for space in (up, down)]
     twin, todo = {0: 0, starts[0]: starts[1]}, [starts[0]]
     for configuration in todo:
@@ -141,83 +96,28 @@ def test_steps_are_the_same_in_any_order(name: str) -> None:
                 twin[one] = two
                 todo.append(one)
             assert twin.get(one, two) == two
-    facts = [space.known_facts() for space in (up, down)]
-    for one, two in twin.items():
-        assert (facts[0][one].label, facts[0][one].n_ports) == (facts[1][two].label, facts[1][two].n_ports)
     assert len(twin) > 5 and len(set(twin.values())) == len(twin)
-
-
-def test_byte_classes_and_first() -> None:
-    _, _, net = prepared("text")
-    automaton = Automaton(net)
-    class_of_byte, example = byte_classes(automaton)
-    rank = call_ranks(automaton)
-    first = first_classes(automaton, class_of_byte, len(example), rank, Account())
-    assert class_of_byte[example].tolist() == list(range(len(example)))
-    final, edge_starts, edges, call_starts, calls, counted = net
-
-    def reads(state: int, byte: int) -> frozenset[tuple[int, ...]]:
-        """Targets of a byte, each with the return states of the calls that lead to its edge."""
-        found: set[tuple[int, ...]] = {
-            (int(edges[k, 2]),)
-            for k in range(edge_starts[state], edge_starts[state + 1])
-            if edges[k, 0] <= byte <= edges[k, 1]
-        }
-        for k in range(call_starts[state], call_starts[state + 1]):
-            callee = int(calls[k, 0])
-            start = callee if callee >= 0 else int(counted[-1 - callee, 0])
-            assert rank[start] < rank[state]
-            found |= {(*path, int(calls[k, 1])) for path in reads(start, byte)}
-        return frozenset(found)
-
-    for state in range(len(final)):
-        for byte in range(256):
-            number = class_of_byte[byte]
-            assert reads(state, byte) == reads(state, int(example[number]))
-            assert bool(reads(state, byte)) == bool(first[state, number])
-
-
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_follow(name: str) -> None:
-    """The bytes that can come next are those that a computation with sets finds."""
-    network, _, net = prepared(name)
-    automaton = Automaton(net)
-    first = byte_tables_of(automaton, call_ranks(automaton)).first
-    found = follow_of(network, first)
-    final, counted = net[0], net[5]
-    sets = network.below()
-    below: list[set[int]] = [set() for _ in sets.below_bottom]
-
-    def own(symbol: int) -> set[int]:
-        return set(np.flatnonzero(first[symbol if symbol >= 0 else counted[-1 - symbol, 0]]).tolist())
-
-    def occurs(k: int) -> set[int]:
-        symbol = int(sets.below_symbols[k])
-        returns = symbol < 0 or final[symbol]
-        return own(symbol) | (below[sets.below_of_symbol[k]] if returns else set())
-
-    before = None
-    while before != (before := sum(map(len, below))):
-        for i, row in enumerate(below):
-            for k in range(sets.below_starts[i], sets.below_starts[i + 1]):
-                row |= occurs(k)
-    assert [set(np.flatnonzero(row).tolist()) for row in found.below] == below
-    n = len(sets.below_symbols)
-    assert [set(np.flatnonzero(row).tolist()) for row in found.occurrences] == [occurs(k) for k in range(n)]
-    assert np.array_equal(found.symbols[found.symbol_index], sets.below_symbols)
-    for i, row in enumerate(found.returns):
-        wanted: set[int] = set()
-        for k in np.flatnonzero(found.symbol_index == i):
-            wanted |= below[sets.below_of_symbol[k]]
-        assert set(np.flatnonzero(row).tolist()) == wanted
-    for i, row in enumerate(found.contexts):
-        beneath = sets.context_below[sets.context_starts[i] : sets.context_starts[i + 1]]
-        assert set(np.flatnonzero(row).tolist()) == set().union(*(below[k] for k in beneath))
+    facts, other_facts = up.known_facts(), down.known_facts()
+    for one, two in twin.items():
+        assert (facts[one].label, facts[one].n_ports) == (other_facts[two].label, other_facts[two].n_ports)
+    n_loops = 0
+    for one in range(1, up.configurations.count):
+        fact = facts[one]
+        for byte in range(128):
+            if int(fact[f"loop_{byte >> 5}"]) >> (byte & 31) & 1:
+                n_loops += 1
+                assert up.following(one, tables.class_of_byte[byte]) == one
+        for text in ("é", "\u0800", "中", "\U00010000", "\U00040000", "\U0010ffff"):
+            at = one
+            for byte in text.encode() if fact.character_loop else b"":
+                at = up.following(at, tables.class_of_byte[byte])
+                assert up.known_facts()[at].label == 0
+            assert at == one
+    assert n_loops or name == "left"
 
 
 def test_what_comes_before_a_walk_stops() -> None:
-    network, _, net = prepared("nested")
-    automaton = Automaton(net)
+    network, _, automaton = prepared("nested")
     rank = call_ranks(automaton)
     first = byte_tables_of(automaton, rank).first
     with pytest.raises(BudgetExceeded, match="this phase: a test"):
@@ -233,30 +133,6 @@ def test_time_is_bounded() -> None:
     assert explore(network, trie, deadline=Deadline(60.0)).n_configurations > 1
 
 
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_tables_stop_growing_where_the_bytes_end(name: str) -> None:
-    network, trie, _ = prepared(name)
-    roomy = walked(network, trie, 2, 2, 2)
-    needed = roomy.space.account.taken
-    outcome = []
-    for part in (0.9, 0.95, 1.0, 1.5, 3.0):
-        limited = within(int(part * needed), lambda n: walked(network, trie, 2, 2, 2, n))
-        outcome.append(not isinstance(limited, str))
-        if isinstance(limited, str):
-            assert limited == "the test has no bytes left"
-        else:
-            assert limited.found == roomy.found and limited.space.account.taken <= int(part * needed)
-    assert outcome == sorted(outcome) and not outcome[0] and outcome[-1]
-
-
-def within(n_bytes: int, compute: Callable[[int], Any]) -> Any:
-    """Compute something within a limit of bytes; return the result, or the message of the error."""
-    try:
-        return compute(n_bytes)
-    except BudgetExceeded as error:
-        return str(error)
-
-
 def fields(found: Exploration) -> list[Any]:
     """The fields of an exploration, without the unused space after the last range and event."""
     used = found._replace(
@@ -268,42 +144,29 @@ def fields(found: Exploration) -> list[Any]:
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]
 
 
-@pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
 @pytest.mark.parametrize("displacement", [False, True])
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_first_sizes_change_nothing(
-    name: str, displacement: bool, many: int, monkeypatch: pytest.MonkeyPatch
+def test_first_sizes_and_merged_suffixes_change_nothing(
+    name: str, displacement: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     network, trie, _ = prepared(name)
-    monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
-    roomy = explore(network, trie, displacement=displacement)
-    for module, names in SIZES.items():
-        for one in names:
-            monkeypatch.setattr(module, one, 1)
-    assert fields(explore(network, trie, displacement=displacement)) == fields(roomy)
 
+    def explored(many: int) -> Exploration:
+        monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
+        return explore(network, trie, displacement=displacement)
 
-@pytest.mark.parametrize("displacement", [False, True])
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_suffixes_that_read_alike_are_merged(
-    name: str, displacement: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    network, trie, _ = prepared(name)
-    plain = explore(network, trie, displacement=displacement)
-    monkeypatch.setattr(exploring, "MANY_OUTCOMES", 0)
-    merged = explore(network, trie, displacement=displacement)
+    merged, plain = map(explored, MANY)
     assert merged.n_outcomes <= plain.n_outcomes or displacement
-    byte_starts = np.searchsorted(trie.first_byte, np.arange(257))
-    runs = [partition_runs(found, network, trie, byte_starts) for found in (merged, plain)]
+    runs = [partition_runs(found, network, trie, byte_starts(trie)) for found in (merged, plain)]
     one, other = (np.repeat(found.classes, np.diff(found.starts)).tolist() for found in runs)
     assert one == other
+    request.getfixturevalue("tight_tables")
+    assert [fields(found) for found in map(explored, MANY)] == [fields(merged), fields(plain)]
 
 
-def test_every_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("tight_tables")
+def test_every_table_is_bounded() -> None:
     network, trie, _ = prepared("nested")
-    for module, names in SIZES.items():
-        for one in names:
-            monkeypatch.setattr(module, one, 1)
     for name in ("configurations", "nodes", "outcomes", "items"):
         with pytest.raises(BudgetExceeded, match=r"more than .* configurations, .* nodes, .* items; raise"):
             explore(network, trie, capacity=Capacity()._replace(**{name: 2}))
@@ -312,38 +175,48 @@ def test_every_table_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fields(explore(network, trie, capacity=enough)) == fields(found)
 
 
-def test_the_bytes_of_the_network_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_a_partition_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     network, trie, _ = prepared("nested")
     found = explore(network, trie)
-    monkeypatch.setattr(Network, "nbytes", Capacity().bytes)
-    with pytest.raises(BudgetExceeded):
-        explore(network, trie)
-    with pytest.raises(BudgetExceeded):
-        partition_runs(found, network, trie, np.searchsorted(trie.first_byte, np.arange(257)))
+
+    def limited(n_bytes: int) -> Any:
+        return partition_runs(found, network, trie, byte_starts(trie), capacity=Capacity(bytes=n_bytes))
+
+    enough = limited(1 << 30)
+    outcomes = [within(1 << shift, limited) for shift in range(10, 30)]
+    fits = [not isinstance(one, str) for one in outcomes]
+    assert not fits[0] and fits[-1] and fits == sorted(fits), "more bytes are never too few"
+    assert all(map(np.array_equal, outcomes[fits.index(True)], enough))
+    monkeypatch.setattr(Network, "nbytes", Capacity().bytes)  # the network's bytes count, too
+    for compute in (lambda: explore(network, trie), lambda: limited(Capacity().bytes)):
+        with pytest.raises(BudgetExceeded):
+            compute()
 
 
-@pytest.mark.parametrize("many", [0, 1 << 40], ids=["twins", "no twins"])
+@pytest.mark.usefixtures("tight_tables")
+@pytest.mark.parametrize("many", MANY, ids=["twins", "no twins"])
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_bytes_are_a_bound_everywhere(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any table that needs more bytes than are left raises the error; with enough bytes, the result is the
     same."""
     network, trie, _ = prepared(name)
     monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
-    for module, names in SIZES.items():
-        for one in names:
-            monkeypatch.setattr(module, one, 1)
+
+    def limited(n_bytes: int) -> Exploration:
+        return explore(network, trie, capacity=Capacity(bytes=n_bytes))
+
     found = fields(explore(network, trie))
     low, high = 0, 1 << 26
-    assert fields(explore(network, trie, capacity=Capacity(bytes=high))) == found
+    assert fields(limited(high)) == found
     while high - low > 64:
         middle = (low + high) // 2
-        limited = within(middle, lambda n: explore(network, trie, capacity=Capacity(bytes=n)))
-        if isinstance(limited, str):
-            assert f"need more than {middle} bytes" in limited
+        outcome = within(middle, limited)
+        if isinstance(outcome, str):
+            assert f"need more than {middle} bytes" in outcome
             low = middle
         else:
-            assert fields(limited) == found
+            assert fields(outcome) == found
             high = middle
-    for n_bytes in range(0, low, max(low // 40, 1)):
+    for n_bytes in range(0, low, max(low // 20, 1)):
         with pytest.raises(BudgetExceeded, match=f"need more than {n_bytes} bytes"):
-            explore(network, trie, capacity=Capacity(bytes=n_bytes))
+            limited(n_bytes)

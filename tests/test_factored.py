@@ -6,7 +6,7 @@ Limits: `tests.test_lark` compares the masks that they give with the oracle of L
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,40 +15,17 @@ from hypothesis import strategies as st
 
 from equivalence import Vocabulary
 from equivalence.arrays.account import Account
-from equivalence.deadline import Deadline, Stop
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
-from equivalence.lark.classes import FactoredClasses, factored_classes
-from equivalence.lark.classes.classes import _tops
-from equivalence.lark.classes.reference import (
-    Configuration,
-    advance,
-    allowed,
-    decided,
-    decided_stop,
-    may_stop,
-    reachable,
-    start,
-)
+from equivalence.lark.classes import FactoredClasses, factored_classes, reference
 from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.classes.sets import Sets
-from equivalence.lark.classes.walks import Sequences, last_emitted
+from equivalence.lark.classes.walks import Sequences
 from hybrid.values.mask_time import MaskTooSlow
-from tests.lark_machines import (
-    SHIPPED,
-    SMALL,
-    TERMINALS,
-    Built,
-    build,
-    built,
-    random_grammar,
-    small_names,
-)
+from tests.classifiers import vocabulary_of
+from tests.lark_machines import SMALL, TERMINALS, Built, build, built, random_grammar, small_names
+from tests.limits import stopped
 from tests.test_mask_seconds import StopAt
-
-
-def vocabulary_of(tokens: list[bytes]) -> Vocabulary:
-    """A vocabulary of these tokens, with one more id that ends the text."""
-    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=[len(tokens)])
 
 
 def small_tokens(alphabet: str, tokens: tuple[bytes, ...], rng: random.Random) -> list[bytes]:
@@ -58,18 +35,8 @@ def small_tokens(alphabet: str, tokens: tuple[bytes, ...], rng: random.Random) -
     return [*tokens, *words, tokens[0], b"", b"\xff", b"\x00", b"\xc3", *spaced]
 
 
-def check_configuration(
-    grammar: Built,
-    classes: FactoredClasses,
-    tokens: Sequence[bytes],
-    ids: Iterable[int],
-    now: Configuration,
-) -> None:
-    """Assert that the classes decide some ids, and the end of the text, as the definition does."""
-    for token in ids:
-        wanted = tokens[token] != b"" and allowed(grammar.lexer, grammar.machine, *now, tokens[token])
-        assert decided(classes, now, token) == wanted, (now, tokens[token])
-    assert decided_stop(classes, now) == may_stop(grammar.lexer, grammar.machine, *now), now
+def classes_of(grammar: Built, vocabulary: Vocabulary, **options: Any) -> FactoredClasses:
+    return factored_classes(grammar.lexer, grammar.machine, vocabulary, **options)
 
 
 def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary) -> None:
@@ -103,12 +70,19 @@ def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary
 def check_grammar(grammar: Built, tokens: list[bytes], pieces: list[bytes], rounds: int, steps: int) -> None:
     """Check all ids in all configurations of some random walks."""
     vocabulary, rng = vocabulary_of(tokens), random.Random(1)
-    classes = factored_classes(grammar.lexer, grammar.machine, vocabulary)
+    classes = classes_of(grammar, vocabulary)
     check_value(grammar, classes, vocabulary)
     for now in {
-        now for _ in range(rounds) for now in reachable(grammar.lexer, grammar.machine, pieces, steps, rng)
+        now
+        for _ in range(rounds)
+        for now in reference.reachable(grammar.lexer, grammar.machine, pieces, steps, rng)
     }:
-        check_configuration(grammar, classes, tokens, range(len(tokens)), now)
+        for token, text in enumerate(tokens):
+            wanted = text != b"" and reference.allowed(grammar.lexer, grammar.machine, *now, text)
+            assert reference.decided(classes, now, token) == wanted, (now, text)
+        assert reference.decided_stop(classes, now) == reference.may_stop(
+            grammar.lexer, grammar.machine, *now
+        ), now
 
 
 @pytest.mark.parametrize(
@@ -131,57 +105,27 @@ def test_classes_decide_by_the_definition_on_random_grammars(seed: int) -> None:
         check_grammar(grammar, [*letters, *sorted(words)], letters, 4, 10)
 
 
-@pytest.mark.parametrize("name", SHIPPED)
-def test_classes_of_a_real_vocabulary_decide_by_the_definition(name: str, tekken: Vocabulary) -> None:
-    """Classes agree with the definition for random ids in configurations of random walks, and for two members
-    of each of some classes."""
-    grammar, rng = built(name), random.Random(4)
-    classes = factored_classes(grammar.lexer, grammar.machine, tekken)
-    check_value(grammar, classes, tekken)
-    assert 20 < classes.tokens.n_classes < 5000
-    tokens = tekken.tokens
-    members = [
-        rng.sample(list(ids), min(2, len(ids)))
-        for ids in map(classes.tokens.members, range(classes.tokens.n_classes))
-    ]
-    some = [token for ids in members for token in ids]
-    pieces = [tokens[token] for token in classes.tokens.representatives.tolist() if len(tokens[token]) < 4]
-    met = []
-    for _ in range(4):
-        met += list(
-            reachable(grammar.lexer, grammar.machine, rng.sample(pieces, min(len(pieces), 60)), 12, rng)
-        )
-    for place, now in enumerate(dict.fromkeys(met)):
-        ids = some if place % 8 == 0 else rng.sample(some, min(60, len(some)))
-        check_configuration(grammar, classes, tokens, [*ids, *rng.sample(range(tekken.size), 60)], now)
-
-
 # ---- bounds, and odd vocabularies
 
 
 def test_vocabularies_with_little_text_have_few_classes() -> None:
     grammar = built("dangling else")
-    nothing = factored_classes(
-        grammar.lexer, grammar.machine, Vocabulary.from_bytes([b"", b""], stop_token_ids=[0])
-    )
+    nothing = classes_of(grammar, Vocabulary.from_bytes([b"", b""], stop_token_ids=[0]))
     assert nothing.tokens.class_of_token.tolist() == [-1, -1] and nothing.tokens.n_classes == 0
     assert nothing.set_of.shape == (1, 0)
-    only = factored_classes(
-        grammar.lexer, grammar.machine, Vocabulary.from_bytes([b"?", b"x", b"ix"], stop_token_ids=[])
-    )
+    only = classes_of(grammar, Vocabulary.from_bytes([b"?", b"x", b"ix"], stop_token_ids=[]))
     assert only.tokens.class_of_token.tolist() == [-1, 0, 0]
-    after = advance(grammar.lexer, grammar.machine, start(grammar.machine), b"x")
-    assert not decided(only, after, 1) and decided_stop(only, after)
-    assert decided(only, start(grammar.machine), 1) and not decided_stop(only, start(grammar.machine))
+    after = reference.advance(grammar.lexer, grammar.machine, reference.start(grammar.machine), b"x")
+    assert not reference.decided(only, after, 1) and reference.decided_stop(only, after)
+    assert reference.decided(only, reference.start(grammar.machine), 1) and not reference.decided_stop(
+        only, reference.start(grammar.machine)
+    )
 
 
 def test_classes_are_what_the_grammar_tells_apart() -> None:
     grammar = build('start: "a" ("b" | "c")* | "d" "c"')
-    classes = factored_classes(
-        grammar.lexer,
-        grammar.machine,
-        Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b"bb", b"cb"], stop_token_ids=[]),
-    )
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b"d", b"bb", b"cb"], stop_token_ids=[])
+    classes = classes_of(grammar, vocabulary)
     # after `dc` neither `b` nor `cb` follows
     assert classes.tokens.class_of_token.tolist() == [0, 1, 2, 0, 1, 1]
     assert classes.tokens.sizes["lexical classes"] == 6
@@ -189,33 +133,34 @@ def test_classes_are_what_the_grammar_tells_apart() -> None:
 
 def test_what_exceeds_the_budget_is_refused(tekken: Vocabulary) -> None:
     grammar = built("json.lark")
-    with pytest.raises(BudgetExceeded, match=r"the limit is 5; raise Budget\.states"):
-        factored_classes(grammar.lexer, grammar.machine, tekken, max_sequences=5)
-    with pytest.raises(BudgetExceeded, match=r"times the tokens .* the limit is 1000;"):
-        factored_classes(grammar.lexer, grammar.machine, tekken, max_bytes=1000)
-    with pytest.raises(BudgetExceeded, match="time limit was reached in this phase: the lexer's part"):
-        factored_classes(grammar.lexer, grammar.machine, tekken, deadline=Deadline(0.0))
+    for limit, message in (
+        ({"max_sequences": 5}, r"the limit is 5; raise Budget\.states"),
+        ({"max_bytes": 1000}, r"times the tokens .* the limit is 1000;"),
+        ({"deadline": Deadline(0.0)}, "time limit was reached in this phase: the lexer's part"),
+    ):
+        with pytest.raises(BudgetExceeded, match=message):
+            classes_of(grammar, tekken, **limit)
     enough = Deadline(600)
-    assert factored_classes(grammar.lexer, grammar.machine, tekken, deadline=enough).tokens.n_classes > 20
+    assert classes_of(grammar, tekken, deadline=enough).tokens.n_classes > 20
 
 
 @pytest.mark.kernels
 def test_what_was_told_to_stop_does() -> None:
     """Each loop checks for a stop before its first block, state, pair or set."""
-    grammar, deadline = built("dangling else"), Deadline()
-    account = stopped(deadline)
+    grammar, account = built("dangling else"), Account(stopped())
     rests, block_of = some_rests(grammar, account)
     states, first_bytes = np.zeros(1, np.int64), np.array([ord("x")], np.int64)
-    with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
-        rests.read(states, first_bytes)
-    with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
-        rests.find_pairs(block_of, np.zeros(len(block_of), np.int32), np.zeros(1, np.int64))
     sets = Sets(
         np.ones((1, 1), np.bool_), np.zeros((1, 1), np.int32), np.array([0, 1], np.int64),
         np.zeros((1, 2), np.int64), account,
     )  # fmt: skip
-    with pytest.raises(BudgetExceeded, match="cancelled in this phase: a test"):
-        sets.number(np.zeros(1, np.int32), np.array([0, 1], np.int64), np.zeros(1, np.int32))
+    for loop in (
+        lambda: rests.read(states, first_bytes),
+        lambda: rests.find_pairs(block_of, np.zeros(len(block_of), np.int32), np.zeros(1, np.int64)),
+        lambda: sets.number(np.zeros(1, np.int32), np.array([0, 1], np.int64), np.zeros(1, np.int32)),
+    ):
+        with pytest.raises(BudgetExceeded, match="this phase: a test"):
+            loop()
 
 
 @pytest.mark.kernels
@@ -235,47 +180,12 @@ def test_a_large_set_can_be_stopped() -> None:
     assert n_looks == 1 + n
 
 
-@pytest.mark.kernels
-def test_what_lexer_states_emit_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    grammar, deadline = built("dangling else"), Deadline()
-    last = last_emitted(grammar.lexer, deadline)
-    monkeypatch.setattr("equivalence.lark.classes.classes.last_emitted", lambda *given: last)
-    deadline.cancel()
-    with pytest.raises(BudgetExceeded, match="cancelled in this phase: the classes of a Lark grammar"):
-        _tops(grammar.lexer, grammar.machine, deadline)
-
-
-def stopped(deadline: Deadline) -> Account:
-    stop = Stop(deadline, "a test")
-    deadline.cancel()
-    return Account(stop)
-
-
 def some_rests(grammar: Built, account: Account) -> tuple[Residuals, np.ndarray]:
     """The residuals of two tokens, and the only block of a lexer with one state."""
     trie = vocabulary_of([b"x", b"ix"]).trie
     texts = Sequences.of(list(grammar.lexer.sequences))
     family = np.zeros(len(grammar.lexer.step), np.int32)
     return Residuals(grammar.lexer, trie, *texts, family, account), np.zeros((len(family), 256), np.int32)
-
-
-@pytest.mark.kernels
-def test_sets_are_sorted_and_without_what_others_cover() -> None:
-    """Four kinds on two states: kind 0 is taken on one of them, 1 on both, 2 waits on the other, 3 dies."""
-    start, cells = np.array([0, 1, 3, 4, 4]), np.array([[0, 1], [0, 1], [1, 1], [1, 9]])
-    tops = np.array([[True, True], [True, False]])
-    alike = np.array([[0, 1, 2, -1], [0, 0, -1, -1]], np.int32)
-
-    asked = [([2, 0], 0), ([2, 0, 1], 0), ([2, 1], 1), ([3, -1], 0), ([0, -2, 1], 0), ([], 1), ([1, 0, 0], 1)]
-    kinds = np.array([kind for some, _ in asked for kind in some], np.int32)
-    first = np.cumsum([0, *(len(some) for some, _ in asked)])
-    group_of = np.array([group for _, group in asked], np.int32)
-    found = Sets(tops, alike, start, cells, Account())
-    numbers = found.number(kinds, first, group_of)
-    values, begin = found.lists()
-    of_pairs = [values[begin[number] : begin[number + 1]].tolist() for number in numbers.tolist()]
-    assert of_pairs == [[0, 2], [1], [0], [], [-2], [], [0]]
-    assert numbers.tolist() == [2, 3, 4, 0, 1, 0, 4]
 
 
 def test_lexer_and_parser_of_different_grammars_are_refused(tekken: Vocabulary) -> None:

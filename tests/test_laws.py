@@ -78,24 +78,11 @@ def assert_refines(case: GrammarCase, fine: Sequence[int], coarse: Sequence[int]
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(grammar_cases())
-def test_acceptance_classes_are_sound(case: GrammarCase) -> None:
-    found = classes_of(case)
+def test_classes_are_sound_and_displacement_refines_acceptance(case: GrammarCase) -> None:
+    coarse, fine = classes_of(case), classes_of(case, "displacement")
     reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
-    assert_refines(case, found, reference.observed_acceptance_classes(case.vocabulary, PREFIXES))
-
-
-@settings(max_examples=EXAMPLES // 2, deadline=None)
-@given(grammar_cases(max_tokens=16))
-def test_displacement_classes_are_sound(case: GrammarCase) -> None:
-    found = classes_of(case, "displacement")
-    reference = ReferenceGrammar(xgrammar.Grammar.from_ebnf(case.ebnf))
-    assert_refines(case, found, reference.observed_displacement_classes(case.vocabulary, PREFIXES // 2))
-
-
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(grammar_cases())
-def test_displacement_refines_acceptance(case: GrammarCase) -> None:
-    fine, coarse = classes_of(case, "displacement"), classes_of(case)
+    assert_refines(case, coarse, reference.observed_acceptance_classes(case.vocabulary, PREFIXES))
+    assert_refines(case, fine, reference.observed_displacement_classes(case.vocabulary, PREFIXES // 2))
     assert_refines(case, fine, coarse)
     assert [number < 0 for number in fine] == [number < 0 for number in coarse]
 

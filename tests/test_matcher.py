@@ -16,6 +16,7 @@ import xgrammar
 
 from equivalence import HybridError, Vocabulary, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from tests.classifiers import vocabulary_of
 from tests.matchers import (
     AB,
     ABC,
@@ -77,21 +78,14 @@ def test_an_id_outside_of_the_vocabulary_is_refused(strategy: str, token_id: int
 def test_ids_without_text_are_never_allowed(strategy: str) -> None:
     sides = Sides.of(strategy, "root ::= [^\\x00]*")
     assert sides.mask() == [A, B, C, ONE, AB, ABC, X, C1, BC, STOP]
-    assert allowed(sides.ours, SIZE)[0], "a mask with a cleared bit has to be applied"
 
 
-def test_a_mask_of_all_ids_need_not_be_applied(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2)
-    sides = Sides.of(strategy, "root ::= [ab]*", vocabulary)
-    assert allowed(sides.ours, 3) == allowed(sides.plain, 3) == (False, [0, 1, 2])
-    one_needed = Sides.of(strategy, "root ::= [ab]+", vocabulary)
-    assert allowed(one_needed.ours, 3) == allowed(one_needed.plain, 3) == (True, [0, 1])
-
-
-def test_bits_beyond_the_last_id_are_clear_on_representatives() -> None:
-    bitmask = allocate_token_bitmask(1, SIZE)
-    Sides.of("representatives", "root ::= [^\\x00]*").ours.fill_next_token_bitmask(bitmask)
-    assert int(bitmask[0, 1]) >> (SIZE - 32) == 0
+@pytest.mark.parametrize(
+    ("grammar", "wanted"), [("root ::= [ab]*", (False, [0, 1, 2])), ("root ::= [ab]+", (True, [0, 1]))]
+)
+def test_a_mask_of_all_ids_need_not_be_applied(strategy: str, grammar: str, wanted: Any) -> None:
+    sides = Sides.of(strategy, grammar, Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2))
+    assert allowed(sides.ours, 3) == allowed(sides.plain, 3) == wanted
 
 
 # Stop tokens in place of the vocabulary's.
@@ -117,23 +111,11 @@ def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_eng
         assert matcher.fork().accept_token(8) == bool(is_allowed)
 
 
-# Forced text, captures and arguments.
-
-
-def test_jump_forward_string(strategy: str) -> None:
-    sides = Sides.of(strategy)
-    assert sides.same("find_jump_forward_string") == "ab"
-    assert sides.same("find_jump_forward_string") == "ab", "it does not change the state"
-    sides.same("accept_token", A)
-    assert sides.same("find_jump_forward_string") == "b"
-    sides.same("accept_token", B)
-    assert sides.same("find_jump_forward_string") == ""
+# Captures and arguments.
 
 
 def test_captures(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes(
-        [bytes([byte]) for byte in range(256)] + [b"12", b""], stop_token_ids=257
-    )
+    vocabulary = vocabulary_of([*(bytes([byte]) for byte in range(256)), b"12"])
     grammar = xgrammar.Grammar.from_lark('start: "n=" number ";"\nnumber[capture]: /[0-9]+/\n')
     compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
     plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_grammar(grammar)

@@ -18,8 +18,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
-from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from hybrid import Budget, GrammarMatcher
 from hybrid.xgrammar.sanitize import has_texts_without_end
+from tests.classifiers import compiled_of
 from tests.matchers import STRATEGIES, Sides, allowed, outcome
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.versions import READS_STOPS
@@ -43,26 +44,26 @@ class Traced(Sides):
         # XGrammar contradicts itself on these; other tests cover them
         self.overridden = set(vocabulary.stop_token_ids) - set(ours.stop_token_ids)
 
+    def accept(self, token_id: int) -> Any:
+        """Whether both accept a token; XGrammar accepts an overridden one without text as an empty step."""
+        if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
+            assert not self.ours.accept_token(token_id)
+            return None
+        return self.same("accept_token", token_id)
+
     def apply(self, operation: tuple[str, int]) -> None:
         kind, number = operation
         size = self.vocabulary.size
         if kind == "accept":
-            token_id = number % (size + 2) - 1
-            if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
-                assert not self.ours.accept_token(token_id)
-            else:
-                self.same("accept_token", token_id)
+            self.accept(number % (size + 2) - 1)
         elif kind == "allowed" and self.allowed:
             token_id = self.allowed[number % len(self.allowed)]
-            if token_id in self.overridden and not self.vocabulary.tokens[token_id]:
-                assert not self.ours.accept_token(token_id)  # XGrammar accepts it as an empty step
-                return
-            taken = self.same("accept_token", token_id)
-            if self.unaided and token_id in self.ours.stop_token_ids:
-                return  # a grammar that ends unaided accepts no stop token, though both masks have its bit
-            if self.strict and token_id in self.overridden:
-                return  # the bit is XGrammar's own error
-            assert taken is True
+            taken = self.accept(token_id)
+            # a grammar that ends unaided accepts no stop token, though both masks have its bit; the bit of an
+            # overridden one is XGrammar's own error
+            ends = self.unaided and token_id in self.ours.stop_token_ids
+            if not ends and not (self.strict and token_id in self.overridden):
+                assert taken in (True, None)
         elif kind == "stop" and self.ours.stop_token_ids:
             stops = self.ours.stop_token_ids
             self.same("accept_token", stops[number % len(stops)])
@@ -121,11 +122,7 @@ def whole_forced_text(plain: xgrammar.GrammarMatcher) -> str:
 
 operations = st.lists(
     st.tuples(
-        st.sampled_from(
-            ["allowed"] * 8
-            + ["accept"] * 2
-            + ["text", "text", "rollback", "rollback", "fork", "stop", "reset"]
-        ),
+        st.sampled_from(["allowed"] * 8 + ["accept", "text", "rollback"] * 2 + ["fork", "stop", "reset"]),
         st.integers(0, 1 << 20),
     ),
     min_size=20,  # hypothesis draws short lists if it may: with 1, most had two or three operations
@@ -169,23 +166,15 @@ def test_random_operations(
     ends = not has_texts_without_end(json.loads(grammar.serialize_json()))
     for strategy in STRATEGIES:
         try:
-            compiler = GrammarCompiler(
-                vocabulary, strategy=strategy, budget=Budget(5000), cache_enabled=False
-            )
-            compiled = compiler.compile_grammar(case.ebnf)
+            compiled = compiled_of(case.ebnf, vocabulary, strategy=strategy, budget=Budget(5000))
         except BudgetExceeded:
             continue
         except UnsupportedGrammar as refusal:
             if "left recursive through a bounded repeat" not in str(refusal):
                 raise
             continue
-        traced = Traced(
-            GrammarMatcher(compiled, **options),
-            xgrammar.GrammarMatcher(plain, **options),
-            vocabulary,
-            unaided,
-            ends,
-        )
+        ours, theirs = GrammarMatcher(compiled, **options), xgrammar.GrammarMatcher(plain, **options)
+        traced = Traced(ours, theirs, vocabulary, unaided, ends)
         traced.compare()
         for step in steps:
             traced.apply(step)

@@ -1,7 +1,7 @@
 """The parts of the partition against plain dictionaries and sets.
 
-What: queries, colors, sets of blocks, splitting and merging, on random inputs that make all tables grow; what
-they charge to an account, and that they stop when asked.
+What: colors; queries, sets of blocks, splitting and merging together; all on random inputs that make the
+tables grow. What they charge to an account, and that they stop when asked.
 When: after any change of these modules.
 Limits: the shapes of the inputs are random, not those of any grammar; `test_classes` checks whole
 computations.
@@ -24,7 +24,7 @@ from equivalence.classes.class_merging import Blocks, Features, merge_classes
 from equivalence.classes.colors import color_queries
 from equivalence.classes.queries import FIRST, find_queries
 from equivalence.classes.refinement import split_classes
-from tests.test_network_steps import stopped
+from tests.limits import stopped, within
 
 pytestmark = pytest.mark.kernels
 
@@ -119,9 +119,11 @@ def split(found: Explored, sets: Any, words: Any, account: Account) -> tuple[NDA
     return split_classes(sets, len(words), found.first_byte, found.event_starts, found.events, account)
 
 
-def merged(found: Explored, account: Account, colors: Integers | None = None) -> NDArray[np.int32]:
+def merged(
+    found: Explored, account: Account, colors: Integers | None = None, queries: Interned | None = None
+) -> NDArray[np.int32]:
     """Return the whole partition; every query has its own color unless `colors` is given."""
-    queries = found_queries(found, account)
+    queries = found_queries(found, account) if queries is None else queries
     sets, words = found_sets(found, account)
     classes, n_classes = split(found, sets, words, account)
     blocks = Blocks(
@@ -142,64 +144,26 @@ def belows_of(found: Explored, context: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_queries_are_what_contexts_need(name: str) -> None:
+def test_what_is_needed_is_kept_and_paid_for(name: str) -> None:
     found = explored(*SHAPES[name])
-    account = Account()
-    queries = found_queries(found, account)
-    expected: dict[tuple[int, int], None] = {}
-    for block in range(len(found.event_starts) - 1):
-        contexts = [int(context) for context, one in found.users if one == block]
-        belows = list(dict.fromkeys(below for context in contexts for below in belows_of(found, context)))
-        outcomes = dict.fromkeys(outcome for _, outcome in rows_of(found.event_starts, found.events, block))
-        expected.update(dict.fromkeys((outcome, below) for outcome in outcomes for below in belows))
-    assert pairs_of(queries) == list(expected)
-    assert account.taken == queries.nbytes, "what is kept is paid for, and nothing else"
-    assert (name == "many queries") == (queries.count > FIRST), "the tables grow"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_sets_are_the_blocks_that_read_a_group_outright(name: str) -> None:
-    found = explored(*SHAPES[name])
-    account = Account()
-    sets, words = found_sets(found, account)
-    reading: list[set[int]] = [set() for _ in found.first_byte]
-    for byte in range(256):
-        for block in range(found.block_starts[byte], found.block_starts[byte + 1]):
-            for begin, end in rows_of(found.range_starts, found.ranges, block):
-                for group in range(begin, end):
-                    assert found.first_byte[group] == byte
-                    reading[group].add(block - int(found.block_starts[byte]))
-    numbers: dict[tuple[int, frozenset[int]], int] = {}
-    for group, blocks in enumerate(reading):
-        key = (int(found.first_byte[group]), frozenset(blocks))
-        assert sets[group] == (numbers.setdefault(key, len(numbers) + 1) if blocks else 0)
-        assert blocks == {i for i in range(32 * words.shape[1]) if words[sets[group], i >> 5] >> (i & 31) & 1}
-    assert len(words) == len(numbers) + 1
+    accounts = [Account() for _ in range(3)]
+    queries = found_queries(found, accounts[0])
+    sets, words = found_sets(found, accounts[1])
+    classes, _ = split(found, sets, words, accounts[2])
     assert words.base is not None
-    assert account.taken == sets.nbytes + np.asarray(words.base).nbytes, "what is kept is paid for"
+    kept = [queries.nbytes, sets.nbytes + np.asarray(words.base).nbytes, classes.nbytes]
+    assert [account.taken for account in accounts] == kept
+    # the tables grow
+    assert (name == "many queries") == (queries.count > FIRST)
     assert (name == "many blocks") == (words.shape[1] > 1)
-    assert (name == "many sets") == (len(words) > 256), "the tables grow"
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_classes_are_split_by_events(name: str) -> None:
-    found = explored(*SHAPES[name])
-    sets, words = found_sets(found, Account())
-    account = Account()
-    classes, n_classes = split(found, sets, words, account)
-    expected = [int(s) or len(words) + int(b) for s, b in zip(sets, found.first_byte, strict=True)]
-    following = len(words) + 256
-    for block in range(len(found.event_starts) - 1):
-        parts: dict[tuple[int, int], int] = {}
-        for group, outcome in rows_of(found.event_starts, found.events, block):
-            key = (expected[group], outcome)
-            if key not in parts:
-                parts[key] = following
-                following += 1
-            expected[group] = parts[key]
-    assert classes.tolist() == expected
-    assert n_classes == following
-    assert account.taken == classes.nbytes, "the table is given back"
+    assert (name == "many sets") == (len(words) > 256)
+    wanted = {
+        (outcome, below)
+        for context, block in found.users.tolist()
+        for _, outcome in rows_of(found.event_starts, found.events, block)
+        for below in belows_of(found, context)
+    }
+    assert sorted(pairs_of(queries)) == sorted(wanted)
 
 
 @pytest.mark.parametrize("n_colors", [1, 2, 3, 100_000])
@@ -345,51 +309,36 @@ def test_nothing_to_color() -> None:
     assert color_queries(rows, rows, nothing, nothing, empty, np.zeros(0, bool), False, Account()).size == 0
 
 
-def parts(name: str) -> dict[str, Callable[[Account], Any]]:
+def parts(name: str) -> list[Callable[[Account], Any]]:
+    """Each part of the partition on the same input."""
     found = explored(*SHAPES[name])
     sets, words = found_sets(found, Account())
-    return {
-        "queries": lambda account: found_queries(found, account).lists(),
-        "sets": lambda account: found_sets(found, account),
-        "splitting": lambda account: split(found, sets, words, account),
-        "merging": lambda account: merged(found, account),
-        "colors": lambda account: color_queries(*items(5, 300, 50), False, account),
-    }
+    return [
+        lambda account: found_queries(found, account).lists(),
+        lambda account: found_sets(found, account),
+        lambda account: split(found, sets, words, account),
+        lambda account: merged(found, account),
+        lambda account: color_queries(*items(5, 300, 50), False, account),
+    ]
 
 
-@pytest.mark.parametrize("part", ["queries", "sets", "splitting", "merging", "colors"])
-def test_tables_stop_growing_where_the_bytes_end(part: str) -> None:
+@pytest.mark.parametrize("part", range(5))
+def test_all_parts_stop_where_the_bytes_end_and_when_they_are_asked_to(part: int) -> None:
     call = parts("many queries")[part]
     roomy = call(Account())
-    outcome, messages = [], set()
+    fits = []
     for shift in range(4, 26):
-        try:
-            limited = call(Account(None, 1 << shift, "the bytes of the test"))
-        except BudgetExceeded as error:
-            messages.add(str(error))
-            outcome.append(False)
-        else:
+        limited = within(1 << shift, lambda n: call(Account(None, n, "the bytes of the test")))
+        assert not isinstance(limited, str) or limited == "the bytes of the test"
+        fits.append(not isinstance(limited, str))
+        if fits[-1]:
             pairs = zip(limited, roomy, strict=True) if isinstance(roomy, tuple) else [(limited, roomy)]
             assert all(np.array_equal(a, b) for a, b in pairs)
-            outcome.append(True)
-    assert outcome == sorted(outcome) and not outcome[0] and outcome[-1], "more bytes are never too few"
-    assert messages == {"the bytes of the test"}
-
-
-@pytest.mark.parametrize("part", ["queries", "sets", "splitting", "merging", "colors"])
-def test_all_parts_stop_when_they_are_asked_to(part: str) -> None:
+    assert fits == sorted(fits) and not fits[0] and fits[-1], "more bytes are never too few"
     with pytest.raises(BudgetExceeded, match="this phase: a test"):
         parts("small")[part](Account(stopped()))
 
 
 def test_an_outcome_that_nobody_asked_for_is_an_error() -> None:
-    found = explored(*SHAPES["small"])
-    sets, words = found_sets(found, Account())
-    classes, n_classes = split(found, sets, words, Account())
-    blocks = Blocks(
-        classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
-    )
-    none = Interned(1, 2)
-    features = Features(none, np.zeros(0, np.int64), found.context_starts, found.context_below, Account())
     with pytest.raises(LookupError, match="there is no query for outcome"):
-        merge_classes(n_classes, blocks, features, found.user_starts, found.users, Account())
+        merged(explored(*SHAPES["small"]), Account(), queries=Interned(1, 2))

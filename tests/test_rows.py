@@ -90,3 +90,19 @@ def test_what_is_nearly_another_row_takes_little(large: int) -> None:
     words[smallest // 32] |= 1 << smallest % 32
     rows.make(1, 4, 2 * masks.add(words), masks)
     assert rows.nbytes - first - ROW_BYTES == 16 + 8 * len({int(token) // 32 for token in tokens[smallest]})
+
+
+def test_what_rows_refuse() -> None:
+    made, _ = gather()
+    rows, nothing = Rows(made, (STOP,)), Interned(1, 1)
+    nothing.add(np.zeros(0, np.int64))
+    for unknown in (-1, 1 << 40):
+        assert not rows.knows(unknown)
+    with pytest.raises(ValueError, match="words, not"):
+        rows.copy(1, np.zeros(2, np.uint32))
+    with pytest.raises(ValueError, match="stop ids"):
+        Rows(made, (SIZE,))
+    with pytest.raises(ValueError, match="too short"):
+        rows.make(0, 5, 0, nothing)
+    with pytest.raises(ValueError, match="no mask"):
+        rows.make(0, 5, 2, nothing)

@@ -17,13 +17,6 @@ from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import Wanted
 from equivalence.network.optimised_grammar import optimised_grammar
 
-DISPATCH = (
-    'root ::= TagDispatch(("<a>", one), ("<b>", two), loop_after_dispatch=false)\none ::= "1"\ntwo ::= "2"'
-)
-TOKEN_DISPATCH = (
-    "root ::= TokenTagDispatch((3, one), (5, two), excludes=(7, 9))\n" + DISPATCH.split("\n", 1)[1]
-)
-
 
 def serialized(text: str) -> dict[str, Any]:
     return json.loads(xgrammar.Grammar.from_ebnf(text).serialize_json())
@@ -63,8 +56,6 @@ def test_what_is_said_of_expressions_without_lists() -> None:
     assert read.types >= {serial.BYTES, serial.STAR, serial.RULE, serial.CHOICES, serial.REPEAT}
     assert types_among(np.array([70, 0, -3, 0]), np.array([0, 2])) == {70, -3}
     assert read.rules[read.endless_rule][serial.NAME] == "two"
-    other = xgrammar.Grammar.from_ebnf('root ::= "x" one{2,3}\none ::= "1"')
-    assert read_grammar(other).endless_rule == -1
     itself = np.array([serial.SEQUENCE, 1, 0])
     assert endless_rule(itself, np.array([0]), np.array([0])) == -1
     with pytest.raises(IndexError):
@@ -86,28 +77,31 @@ def test_a_rule_without_end_is_found_wherever_it_is(text: str, wanted: set[str])
     assert read.rules[found][serial.NAME] in wanted if wanted else found == -1
 
 
+def body_of(content: dict[str, Any], wanted: int) -> list[int]:
+    """The body of the only expression of a type."""
+    (body,) = [body for expression_type, body in bodies(content) if expression_type == wanted]
+    return body
+
+
 def test_a_repeat_names_its_rule_and_bounds() -> None:
     content = serialized('root ::= one{2,7}\none ::= "1" "x"')
-    (repeat,) = [body for expression_type, body in bodies(content) if expression_type == serial.REPEAT]
-    assert content[serial.RULES][repeat[0]][serial.NAME].startswith("one")
-    assert repeat[1:] == [2, 7]
+    rule, *bounds = body_of(content, serial.REPEAT)
+    assert content[serial.RULES][rule][serial.NAME].startswith("one") and bounds == [2, 7]
 
 
-def test_what_a_tag_dispatch_calls() -> None:
-    content = serialized(DISPATCH)
-    found = [body for expression_type, body in bodies(content) if expression_type == serial.TAGS]
-    (body,) = found
-    called = serial.called_rules(serial.TAGS, body)
+@pytest.mark.parametrize(
+    ("dispatch", "expression_type", "ids"),
+    [
+        ('TagDispatch(("<a>", one), ("<b>", two), loop_after_dispatch=false)', serial.TAGS, []),
+        ("TokenTagDispatch((3, one), (5, two), excludes=(7, 9))", serial.TOKEN_TAGS, [3, 5, 7, 9]),
+    ],
+)
+def test_what_a_dispatch_calls_and_names(dispatch: str, expression_type: int, ids: list[int]) -> None:
+    content = serialized(f'root ::= {dispatch}\none ::= "1"\ntwo ::= "2"')
+    body = body_of(content, expression_type)
+    called = serial.called_rules(expression_type, body)
     assert [content[serial.RULES][rule][serial.NAME] for rule in called] == ["one", "two"]
-    assert serial.named_ids(serial.TAGS, body) == []
-
-
-def test_what_a_token_dispatch_calls_and_names() -> None:
-    content = serialized(TOKEN_DISPATCH)
-    (body,) = [body for expression_type, body in bodies(content) if expression_type == serial.TOKEN_TAGS]
-    called = serial.called_rules(serial.TOKEN_TAGS, body)
-    assert [content[serial.RULES][rule][serial.NAME] for rule in called] == ["one", "two"]
-    assert sorted(body[place] for place in serial.named_ids(serial.TOKEN_TAGS, body)) == [3, 5, 7, 9]
+    assert sorted(body[place] for place in serial.named_ids(expression_type, body)) == ids
 
 
 def test_columns_of_a_rule() -> None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xgrammar
 
-from equivalence import compute_classes, store
+from equivalence import store
 from equivalence.store import Unusable, read_arrays, stored, write_arrays
 from equivalence.trie import Trie, build_trie
 from equivalence.vocabulary import Vocabulary
@@ -62,37 +61,24 @@ def test_objects_are_not_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("kind", "key"), [("test 2", "abc"), ("test 1", "abd")])
-def test_another_kind_or_key_is_refused(file: Path, kind: str, key: str) -> None:
-    with pytest.raises(Unusable, match="must be"):
-        read_arrays(file, kind=kind, key=key)
-
-
-def test_another_version_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kind_key_or_version_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, key in (("test 2", "abc"), ("test 1", "abd")):
+        with pytest.raises(Unusable, match="must be"):
+            read_arrays(file, kind=kind, key=key)
     monkeypatch.setattr(store, "VERSION", store.VERSION + 1)
     with pytest.raises(Unusable, match="version"):
         read_arrays(file, kind="test 1", key="abc")
 
 
-def test_every_flipped_bit_is_found(file: Path) -> None:
+def test_every_flipped_bit_and_every_other_length_is_found(file: Path) -> None:
     whole = file.read_bytes()
-    for place in range(len(whole)):
-        changed = bytearray(whole)
+    flipped = [bytearray(whole) for _ in whole]
+    for place, changed in enumerate(flipped):
         changed[place] ^= 1 << place % 8
-        file.write_bytes(changed)
+    for damaged in (*flipped, *(whole[:length] for length in range(len(whole))), whole + b"\0"):
+        file.write_bytes(damaged)
         with pytest.raises(Unusable):
             read_arrays(file, kind="test 1", key="abc")
-
-
-def test_every_truncation_is_found(file: Path) -> None:
-    whole = file.read_bytes()
-    for length in range(len(whole)):
-        file.write_bytes(whole[:length])
-        with pytest.raises(Unusable):
-            read_arrays(file, kind="test 1", key="abc")
-    file.write_bytes(whole + b"\0")
-    with pytest.raises(Unusable):
-        read_arrays(file, kind="test 1", key="abc")
 
 
 def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -137,8 +123,8 @@ def _write_and_read(path: str, number: int, times: int) -> int:
 def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
     path = str(tmp_path / "shared.arrays")
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        counts = pool.starmap(_write_and_read, [(path, 0, 100), (path, 1, 100)])
-    assert counts == [100, 100]
+        counts = pool.starmap(_write_and_read, [(path, 0, 50), (path, 1, 50)])
+    assert counts == [50, 50]
     assert [file.name for file in tmp_path.iterdir()] == ["shared.arrays"]
 
 
@@ -194,13 +180,6 @@ def test_a_trie_that_is_built_already_is_stored_as_it_is(tmp_path: Path) -> None
     assert trie_equal(make(cache_dir=tmp_path).trie, built)
 
 
-def test_vocabularies_do_not_share_a_file(tmp_path: Path) -> None:
-    make(cache_dir=tmp_path).prepare()
-    other = Vocabulary.from_bytes([*TOKENS[:-1], b"more"], cache_dir=tmp_path).prepare()
-    assert trie_equal(other.trie, build_trie(other.tokens))
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 def test_a_trie_of_another_vocabulary_under_this_name_is_replaced(tmp_path: Path) -> None:
     other = Vocabulary.from_bytes([*TOKENS[:-1], b"more"], cache_dir=tmp_path).prepare()
     (file,) = tmp_path.iterdir()
@@ -219,15 +198,6 @@ def test_a_trie_with_other_fields_is_replaced(tmp_path: Path) -> None:
     arrays = {name: np.asarray(getattr(vocabulary.trie, name)) for name in names}
     write_arrays(file, arrays, kind=f"trie 1: {' '.join(names)}", key=vocabulary.fingerprint)
     assert trie_equal(make(cache_dir=tmp_path).trie, vocabulary.trie)
-
-
-def test_classes_from_a_stored_trie_are_equal(tmp_path: Path) -> None:
-    grammar = xgrammar.Grammar.from_json_schema(json.dumps({"type": "object"}))
-    wanted = compute_classes(grammar, make())
-    make(cache_dir=tmp_path).prepare()
-    found = compute_classes(grammar, make(cache_dir=tmp_path))
-    assert found.n_classes == wanted.n_classes > 1
-    assert np.array_equal(found.class_of_token, wanted.class_of_token)
 
 
 def test_a_pickled_vocabulary_has_a_read_only_trie() -> None:

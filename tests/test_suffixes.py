@@ -30,50 +30,19 @@ def texts_of(trie: Trie) -> list[bytes]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(LONG, max_size=6))
-def test_suffixes_in_byte_order(tokens: list[bytes]) -> None:
+@given(st.lists(LONG, max_size=6), st.randoms())
+def test_order_and_strings_of_suffixes(tokens: list[bytes], random: Any) -> None:
     """The order must also hold for suffixes that share more bytes than are compared at once."""
     trie = build_trie(tokens)
     texts = texts_of(trie)
     assert trie.suffix_order.dtype == np.int32
     assert [texts[suffix] for suffix in trie.suffix_order.tolist()] == sorted(set(texts) - {b""})
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(LONG, max_size=6), st.randoms())
-def test_strings_of_marked_suffixes(tokens: list[bytes], random: Any) -> None:
-    trie = build_trie(tokens)
-    texts = texts_of(trie)
     marks = np.array([random.randrange(3) for _ in texts], np.uint8)
     data, offsets, numbers = strings_of(trie.suffix_order, marks, trie.suffix_parent, trie.suffix_byte)
     wanted = sorted(text for text, mark in zip(texts, marks.tolist(), strict=True) if mark == 1 and text)
     assert [texts[suffix] for suffix in numbers.tolist()] == wanted
     assert data.tobytes() == b"".join(wanted)
     assert offsets.tolist() == [0, *np.cumsum([len(text) for text in wanted]).tolist()]
-
-
-def test_pending_suffixes() -> None:
-    """The first call marks what outcomes leave; later calls also mark what is left of that, byte by byte."""
-    trie = build_trie([b"abc", b"xbc", b"bd"])
-    texts = texts_of(trie)
-    number = {text: suffix for suffix, text in enumerate(texts)}
-    outcomes = Interned(4, 4)
-    outcomes.add(np.array([-1]))
-    outcomes.add(np.array([0, 0, number[b"bc"], 3, 0]))
-    outcomes.add(np.array([0, -4, number[b"abc"], 1, number[b"bd"]]))
-    noted = np.zeros(len(texts), np.uint8)
-    assert mark_pending(outcomes, 0, noted, trie.suffix_parent) == 2
-    assert [text for text, mark in zip(texts, noted.tolist(), strict=True) if mark] == [b"bc", b"bd"]
-    outcomes.add(np.array([2, 0, number[b"xbc"], 0, number[b"bd"]]))
-    outcomes.add(np.array([2, 0, number[b"d"]]))
-    assert mark_pending(outcomes, 3, noted, trie.suffix_parent) == 2
-    assert {text: mark for text, mark in zip(texts, noted.tolist(), strict=True) if mark} == {
-        b"bc": 2, b"bd": 2, b"xbc": 1, b"d": 1,
-    }  # fmt: skip
-    outcomes.add(np.array([0, 0, number[b"abc"]]))
-    assert mark_pending(outcomes, 5, noted, trie.suffix_parent) == 1
-    assert mark_pending(outcomes, 6, noted, trie.suffix_parent) == 0
-    assert set(noted.tolist()) == {0, 2}
 
 
 def test_no_strings_are_one_node() -> None:

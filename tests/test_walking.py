@@ -20,7 +20,6 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, compute_classes
-from equivalence.classes.reference import ReferenceGrammar
 from equivalence.network import Network, build_network
 from equivalence.parser.automaton import Automaton
 from equivalence.walks.unit_reads import UnitReads
@@ -30,12 +29,13 @@ from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
+from tests.classifiers import agree_with_the_reference, vocabulary_of
 from tests.matchers import ids_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
 
-EXAMPLES = 60
+EXAMPLES = 40
 LIMIT = 1 << 26
 
 
@@ -56,38 +56,28 @@ def row_of(classifier: Classifier, config: int) -> list[int]:
     return ids_of(words, vocabulary.size)
 
 
-def with_stop(tokens: list[bytes]) -> Vocabulary:
-    return Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
-
-
 def walk(
     classifier: Classifier, ebnf: str, choose: Callable[[list[int]], int], texts: int, steps: int
 ) -> int:
     """Compare masks with the reference's along texts of chosen tokens; return how many."""
-    reference, tokens = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)), classifier.vocabulary.tokens
-    (stop,) = classifier.vocabulary.stop_token_ids
-    n_masks = 0
-    for _ in range(texts):
-        config, prefix = classifier.session.start, b""
-        for _ in range(steps):
-            allowed = row_of(classifier, config)
-            (expected,) = reference.masks([prefix], list(tokens))
-            wanted = [i for i, taken in enumerate(expected) if taken and tokens[i]]
-            assert [i for i in allowed if i != stop] == wanted, (prefix, ebnf)
-            assert (stop in allowed) == reference.complete(prefix), (prefix, ebnf)
-            n_masks += 1
-            if not wanted:
-                break
-            token = choose(wanted)
+
+    def begin() -> tuple[Callable[[], list[int]], Callable[[int], bool]]:
+        config = classifier.session.start
+
+        def read(token: int) -> bool:
+            nonlocal config
             config = classifier.step(classifier.session, config, token)
-            prefix += tokens[token]
-    return n_masks
+            return config > 0
+
+        return lambda: row_of(classifier, config), read
+
+    return agree_with_the_reference(begin, ebnf, classifier.vocabulary, choose, texts, steps)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random) -> None:
-    vocabulary = with_stop(case.vocabulary)
+    vocabulary = vocabulary_of(case.vocabulary)
     grammar = xgrammar.Grammar.from_ebnf(case.ebnf)
     try:
         classifier, _ = walked_of(grammar, vocabulary)
@@ -104,7 +94,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
     @given(case=grammar_cases(), other=grammar_cases(), rng=st.randoms(use_true_random=False))
     def law(case: GrammarCase, other: GrammarCase, rng: random.Random) -> None:
         texts = list(dict.fromkeys([*case.vocabulary, *other.vocabulary]))
-        vocabulary = with_stop(texts)
+        vocabulary = vocabulary_of(texts)
         vocabulary.__dict__["walk_cache"] = kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=-1)
         added: dict[str, int] = {}
         for ebnf in (case.ebnf, other.ebnf, case.ebnf, other.ebnf):
@@ -126,7 +116,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
 
 def test_long_walks_are_kept_within_their_bound() -> None:
     letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
-    vocabulary = with_stop([*letters, b'"', b'a"'])
+    vocabulary = vocabulary_of([*letters, b'"', b'a"'])
     grammar = xgrammar.Grammar.from_ebnf('root ::= "x"? [ad-h]* [b-d] "\\""')
     masks: list[list[int]] = []
     entered: list[int] = []
@@ -167,7 +157,7 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     rng = random.Random(ebnf)
     tokens = sorted({"".join(rng.choices(PARTS, k=rng.randint(1, 6))).encode() for _ in range(400)})
     tokens += ["€".encode()[:2], "€".encode()[2:], "ä".encode()[:1], b"a" + "ä".encode()[:1]]
-    vocabulary = with_stop(list(dict.fromkeys(tokens)))
+    vocabulary = vocabulary_of(list(dict.fromkeys(tokens)))
     kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
     vocabulary.__dict__["walk_cache"] = kept
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
@@ -176,7 +166,7 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     def choose(wanted: list[int]) -> int:  # short ones go past all counts, long ones leap
         return min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(vocabulary.tokens[i]))
 
-    n_masks = walk(classifier, ebnf, choose, 6, 40)
+    n_masks = walk(classifier, ebnf, choose, 4, 40)
     assert n_masks > 12
     if few_nodes < 0:  # all but the units that may go on where they may end
         of_units = [one for one in {**kept._old, **kept._young}.values() if isinstance(one, UnitReads)]
@@ -198,7 +188,7 @@ def test_units_that_strings_begin(
     texts: list[bytes], unit: str, fewest: int, most: int, chosen: random.Random
 ) -> None:
     """Compare with reading every string in every way to cut it into units."""
-    vocabulary = with_stop(texts)
+    vocabulary = vocabulary_of(texts)
     network = build_network(
         xgrammar.Grammar.from_ebnf(f'root ::= unit{{3,9}} "<"\nunit ::= {unit}'), token_bytes=9
     )
@@ -222,19 +212,16 @@ def test_units_that_strings_begin(
     ordered = sorted(texts)
     groups, pending = set(), set()
     for node in nodes:
-        rests = {
-            text: cut(text[len(below[node]) :], table) for text in ordered if text.startswith(below[node])
-        }
-        del_own = {text: found for text, found in rests.items() if text != below[node]}
-        groups |= {ordered.index(text) for text, found in del_own.items() if found and found[0] <= most}
+        own = below[node]
+        longer = {text: cut(text.removeprefix(own), table) for text in ordered if text.startswith(own)}
+        begun = {text: found[0] for text, found in longer.items() if found and text != own}
+        groups |= {ordered.index(text) for text, units in begun.items() if units <= most}
         for other, text in below.items():
-            found = cut(text[len(below[node]) :], table) if text.startswith(below[node]) else None
-            under = [rest for rest in ordered if rest.startswith(text) and rest != text]
-            enough = found is not None and found[1] and max(fewest, 0) <= found[0] <= most
-            if enough and not all(
-                (cut(rest[len(below[node]) :], table) or (99, True))[0] <= most for rest in under
-            ):
-                pending.add(other)
+            found = cut(text.removeprefix(own), table) if text.startswith(own) else None
+            if found and found[1] and max(fewest, 0) <= found[0] <= most:
+                under = [begun.get(one, 99) for one in longer if one.startswith(text) and one != text]
+                if any(units > most for units in under):  # not all of what follows is read
+                    pending.add(other)
     got = {g for first, end in read.ranges.reshape(-1, 2).tolist() for g in range(first, end)}
     assert got == groups
     assert left.tolist() == sorted(pending)
@@ -249,10 +236,11 @@ def test_units_that_strings_begin(
     if answer is not None:
         assert answer[0].ranges.tolist() == read.ranges.tolist()
         assert answer[1].tolist() == [node for node in left.tolist() if below[node] in is_followed]
-    others = [
-        node for node, text in below.items() if cut(text, table) != (1, True) and text in below.values()
+    inner = [
+        node
+        for node, text in below.items()
+        if cut(text, table) != (1, True) and trie.nodes[node, 0] < trie.nodes[node + 1, 0]
     ]
-    inner = [node for node in others if trie.nodes[node, 0] < trie.nodes[node + 1, 0]]
     if inner:
         assert known.read(trie.nodes, np.array(inner[:1]), fewest, most) is None
 
@@ -300,7 +288,7 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     rng = random.Random(ebnf)
     parts = ["n", "na", "me", "b", "sp", ">", ">1", ">a", ";", "x", "ä", "name", "nbsp", ">b;", "."]
     tokens = {"".join(rng.choices(parts, k=rng.randint(1, 4))).encode() for _ in range(300)}
-    vocabulary = with_stop(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
+    vocabulary = vocabulary_of(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
     classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
 
     def order(token: int) -> tuple[bool, int]:
@@ -310,16 +298,12 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     assert (classifier.session.store.summariser.n_compared > 0) == is_compared
 
 
-@pytest.mark.parametrize("begun", [b"", b"a", b"a1"])
-def test_two_loops_that_lead_into_each_other(begun: bytes) -> None:
+def test_two_loops_that_lead_into_each_other() -> None:
     """Each leads into the other: reading them side by side without a check would never end."""
     ebnf = 'root ::= ";" | [0-9] root | [^0-9;] odd\nodd ::= [0-9] odd | [^0-9;] root'
-    vocabulary = with_stop([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
+    vocabulary = vocabulary_of([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
     classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
-    config = classifier.session.store.advance_text(classifier.session.start, begun)
-    (expected,) = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)).masks([begun], list(vocabulary.tokens))
-    wanted = [i for i, taken in enumerate(expected) if taken and vocabulary.tokens[i]]
-    assert [i for i in row_of(classifier, config) if vocabulary.tokens[i]] == wanted
+    walk(classifier, ebnf, random.Random(0).choice, 3, 4)
 
 
 @pytest.mark.parametrize("begun", [b"", b"<", b"</"])
@@ -327,7 +311,9 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
     """The automata read bytes: each byte is a loop, also inside a character and in ill-formed text."""
     characters = [chr(code).encode() for code in range(0x4E00, 0x4E00 + 3000)]
     ill_formed = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<"]
-    vocabulary = with_stop([*characters, *ill_formed, *(one + b"<" for one in characters[:10]), b"a", b"<"])
+    vocabulary = vocabulary_of(
+        [*characters, *ill_formed, *(one + b"<" for one in characters[:10]), b"a", b"<"]
+    )
     grammar = xgrammar.Grammar.from_ebnf('root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"')
     classifier, _ = walked_of(grammar, vocabulary)
     session = classifier.session
@@ -342,7 +328,7 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
 
 def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bounds() -> None:
     letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
-    vocabulary = with_stop([*letters, *(bytes([a]) for a in b"abcdefgh"), b'"'])
+    vocabulary = vocabulary_of([*letters, *(bytes([a]) for a in b"abcdefgh"), b'"'])
     classifier, _ = walked_of(xgrammar.Grammar.from_ebnf('root ::= [a-z]{0,2000} "\\""'), vocabulary)
     walker = classifier.session.store.summariser
     start = classifier.session.start
@@ -355,13 +341,6 @@ def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bound
 
 NESTED = 'root ::= "[" (value ("," value)*)? "]"\nvalue ::= root | "\\"" [^"]* "\\"" | [0-9]+'
 TEXT = b'[[1,22,"a]"],["",[]],[[[3]]],"b"]'
-
-
-def nested() -> tuple[Vocabulary, Any]:
-    rng = random.Random(0)
-    tokens = {bytes([b]) for b in TEXT}
-    tokens |= {bytes(rng.choices(b'[],"0123ab', k=rng.randint(2, 5))) for _ in range(300)}
-    return with_stop(sorted(tokens)), xgrammar.Grammar.from_ebnf(NESTED)
 
 
 def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
@@ -378,16 +357,15 @@ def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
     return [*rows, row_of(classifier, config)]
 
 
-def by_classes(network: Network, grammar: Any, vocabulary: Vocabulary) -> tuple[Any, Any]:
-    texts, grouped = distinct_classes(compute_classes(grammar, vocabulary), vocabulary)
-    return fixed_tables(network, texts, *vocabulary.flat), grouped
-
-
 def test_masks_stay_the_same_when_classes_take_over() -> None:
-    vocabulary, grammar = nested()
+    rng = random.Random(0)
+    tokens = {bytes([b]) for b in TEXT}
+    tokens |= {bytes(rng.choices(b'[],"0123ab', k=rng.randint(2, 5))) for _ in range(300)}
+    vocabulary, grammar = vocabulary_of(sorted(tokens)), xgrammar.Grammar.from_ebnf(NESTED)
     classifier, network = walked_of(grammar, vocabulary)
     wanted = follow(classifier, TEXT)
-    fixed, grouped = by_classes(network, grammar, vocabulary)
+    texts, grouped = distinct_classes(compute_classes(grammar, vocabulary), vocabulary)
+    fixed = fixed_tables(network, texts, *vocabulary.flat)
     assert follow(Classifier(fixed, grouped, vocabulary, LIMIT), TEXT) == wanted
     for at in range(len(TEXT)):
         classifier, _ = walked_of(grammar, vocabulary)
@@ -401,28 +379,10 @@ def test_masks_stay_the_same_when_classes_take_over() -> None:
         assert row_of(classifier, moved) == wanted[at]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_nested_texts_by_walks_and_by_classes(seed: int) -> None:
-    vocabulary, grammar = nested()
-    classifier, network = walked_of(grammar, vocabulary)
-    other = Classifier(*by_classes(network, grammar, vocabulary), vocabulary, LIMIT)
-    rng = random.Random(seed)
-    one, two = classifier.session.start, other.session.start
-    for _ in range(200):
-        allowed = row_of(classifier, one)
-        assert allowed == row_of(other, two)
-        choices = [i for i in allowed if vocabulary.tokens[i]]
-        if not choices:
-            break
-        token = rng.choice(choices)
-        one = classifier.step(classifier.session, one, token)
-        two = other.step(other.session, two, token)
-
-
 def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
     """A vocabulary's rows share memory: words that a grammar with more classes left there must not matter."""
     names = [f"{number:04}" for number in range(2_400)]
-    vocabulary = with_stop([*(name.encode() for name in names), *(bytes((65 + k,)) for k in range(26))])
+    vocabulary = vocabulary_of([*(name.encode() for name in names), *(bytes((65 + k,)) for k in range(26))])
     pairs = " | ".join(f'"{one}" "{two}"' for one, two in pairwise(names))
     classifier = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     compiled = classifier.compile_grammar(f"root ::= {pairs}", static=True)
