@@ -150,14 +150,14 @@ def assert_nothing_is_locked() -> None:
 def test_a_kernel_is_interrupted() -> None:
     compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise")
     for _ in range(2):
-        press(0.2)
+        press(0.3)
         began = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
             compiler.compile_grammar(ENDLESS)
         assert time.monotonic() - began < 5
         assert_nothing_is_locked()
         assert compiler._memory._under_way == {} and signal.set_wakeup_fd(-1) == -1
-    press(0.2)
+    press(0.3)
     with pytest.raises(KeyboardInterrupt):
         compute_classes(ENDLESS, VOCABULARY, max_states=MOST_STATES)
     assert masks_along(compiler.compile_regex("a+b"), 1, 5)

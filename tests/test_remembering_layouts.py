@@ -122,7 +122,7 @@ ANYTHING = UNIQUE["anything"]
     ("schema", "begun", "text"),
     [
         (UNIQUE["strings"], r'["a","\ud83d\ude00","ab\\u12",', r'"\u0061\u0062","\ud83d\ude00'),
-        (UNIQUE["short strings"], '["a","ab",', r'"\u0061\u0062'),
+        (UNIQUE["short strings"], '["a","ab",', r'"\u0061\u006'),
         (ANYTHING, r'["a","\ud83d\ude00","ab\\u12",', r'"\u0061\u0062","\ud83d\ude01"]'),
         (TWO_KEYS, r'{"a":1,"\ud83d\ude00":2,"\\u12":3,', r'"\u0062":4,"\ud83d\ude00'),
         (ANYTHING, "", r'[{"a":1},{"\ud83d\ude00":1},{"\ud83d\ude01":1}]'),
