@@ -13,7 +13,7 @@ from adapters.grammars import compiler_of
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from equivalence.errors import ArgumentError, BatchError, GrammarError
 from hybrid import GrammarCompiler, GrammarMatcher
-from tests import generating
+from tests.byte_tokenizer import byte_tokenizer
 from tests.generating import COMPILER, EOS, JSON, PAD, SCHEMA, TOKENIZER, VOCABULARY, WORDS, ids
 
 
@@ -101,7 +101,7 @@ def test_equal_prompts_with_different_grammars():
 
 
 def test_one_compiler_for_a_tokenizer_until_it_grows():
-    tokenizer = generating._tokenizer()
+    tokenizer = byte_tokenizer("<eos>")
     compiler = compiler_of(tokenizer)
     assert compiler_of(tokenizer) is compiler
     assert compiler_of(compiler) is compiler
