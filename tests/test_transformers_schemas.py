@@ -14,7 +14,7 @@ from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from equivalence.errors import ArgumentError, BatchError, GrammarError
 from hybrid import GrammarCompiler, GrammarMatcher
 from tests.byte_tokenizer import byte_tokenizer
-from tests.generating import COMPILER, EOS, JSON, PAD, SCHEMA, TOKENIZER, VOCABULARY, WORDS, ids
+from tests.generating import COMPILER, EOS, JSON, PAD, SCHEMA, TOKENIZER, VOCABULARY, WORDS, check_json, ids
 
 
 class Light(str, Enum):
@@ -39,7 +39,7 @@ def _generate(model, processor, seed: int, most: int) -> tuple[list[int], str]:
 def test_a_schema_and_a_tokenizer(model, given):
     processor = GrammarLogitsProcessor(given, TOKENIZER)
     row, text = _generate(model, processor, 1, 200)
-    generating.check_json(text)
+    check_json(text)
     assert processor.is_complete(row)
 
 
