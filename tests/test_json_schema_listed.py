@@ -1,8 +1,8 @@
 """Alternatives distinguished by listed values: splitting many at once gives the same language as one by one.
 
 What: objects of random alternatives whose keys list their values, some with overlapping and some with open
-lists; each instance has a text if and only if `jsonschema` finds it valid. Also, as many alternatives as
-servers send.
+lists, and objects with many conditions on a listed value; each instance has a text if and only if
+`jsonschema` finds it valid. Also, as many alternatives as servers send.
 Limits: lists of scalars; other conditions are in `tests.test_json_schema_meaning` and the laws.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -27,26 +28,45 @@ OTHERS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def drawn(rng: random.Random) -> dict[str, Any]:
+CONDITIONS = [{"pattern": one} for one in ("a", "b", "c", "^a$", "^.$", "1", "^$", "u")]
+
+
+def value(rng: random.Random) -> dict[str, Any]:
+    some = rng.sample(VALUES, rng.randint(1, 4))
+    return rng.choices([{"const": some[0]}, {"enum": some}, rng.choice(OTHERS)], (45, 40, 15))[0]
+
+
+def alternatives(rng: random.Random) -> dict[str, Any]:
     """A schema of 8 to 12 alternatives."""
-
-    def value() -> dict[str, Any]:
-        some = rng.sample(VALUES, rng.randint(1, 4))
-        return rng.choices([{"const": some[0]}, {"enum": some}, rng.choice(OTHERS)], (45, 40, 15))[0]
-
-    alternatives = [
+    found = [
         {
-            "type": "object", "properties": {"kind": value(), "of": value()}, "required": ["kind"],
+            "type": "object", "properties": {"kind": value(rng), "of": value(rng)}, "required": ["kind"],
             "additionalProperties": False,
         }
         for _ in range(rng.randint(8, 12))
     ]  # fmt: skip
-    return {rng.choice(["anyOf", "anyOf", "oneOf"]): alternatives}
+    return {rng.choice(["anyOf", "anyOf", "oneOf"]): found}
+
+
+def conditions(rng: random.Random) -> dict[str, Any]:
+    """A schema whose first key has a listed value, on which eight conditions depend."""
+    listed = [one for one in VALUES if not isinstance(one, (int, float)) or isinstance(one, bool)]
+    return {
+        "type": "object", "properties": {"kind": {"enum": listed}, "of": True}, "required": ["kind"],
+        "additionalProperties": False,
+        "allOf": [
+            {"if": {"properties": {"kind": one}}, "then": {"properties": {"of": value(rng)}}}
+            for one in CONDITIONS
+        ],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("most", [8, 1 << 30], ids=["many at once", "one by one"])
-@pytest.mark.parametrize("seed", range(12))
-def test_texts_are_those_of_valid_instances(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("drawn", [alternatives, conditions])
+@pytest.mark.parametrize("seed", range(9))
+def test_texts_are_those_of_valid_instances(
+    seed: int, drawn: Callable[[random.Random], Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cases, "MANY_LISTED", most)
     rng = random.Random(seed)
     schema = drawn(rng)
