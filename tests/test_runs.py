@@ -1,7 +1,7 @@
 """Runs of byte strings give the same classes as a look at every token.
 
-What: the tokens of classes with runs against those without; the order of their numbers, and their
-representatives.
+What: finding, numbering and listing runs against plain Python over random partitions; the tokens of classes
+with runs against those without.
 When: after any change of `equivalence.runs`, or of how classes are numbered.
 Limits: sizes are small, so that the kernels also run as plain Python and with bounds checks.
 """
@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import xgrammar
 
 from equivalence import TokenClasses, Vocabulary, compute_classes
-from equivalence.runs import Members
+from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs.boundaries import divide_into_runs
-from equivalence.runs.class_numbers import Minima, least_tree, tokens_of_runs
+from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
 from hybrid.classifier import distinct_classes
+from hybrid.values.gather import members_by_class
 
 pytestmark = pytest.mark.kernels
 
@@ -32,6 +34,90 @@ def wide_vocabulary(stops: tuple[int, ...] = ()) -> Vocabulary:
     """Return two-letter tokens and some with quotes; two texts have two ids each; the last id is not text."""
     tokens = [*OTHERS, *WIDE, b"ab", b'"', b""]
     return Vocabulary.from_bytes(tokens, stop_token_ids=[*stops, len(tokens) - 1])
+
+
+def random_partition(rng: np.random.Generator, n_groups: int) -> tuple[Any, Any]:
+    """Return starts of runs and their classes, some of them -1, as a partition may have them."""
+    inner = rng.permutation(np.arange(1, n_groups))[: int(rng.integers(0, n_groups))]
+    starts = np.array([0, *sorted(inner.tolist()), n_groups], np.int64)
+    return starts, rng.integers(-1, 6, len(starts) - 1).astype(np.int32)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_divide_into_runs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_groups = int(rng.integers(1, 150))
+    first_byte = np.sort(rng.integers(0, 256, n_groups)).astype(np.uint8)
+    byte_starts = np.searchsorted(first_byte, np.arange(257)).astype(np.int64)
+    ranges = np.sort(rng.integers(0, n_groups + 1, (int(rng.integers(0, 9)), 2)), axis=1)
+    groups = rng.integers(0, n_groups, int(rng.integers(0, 9)))
+    events = np.stack([groups, rng.integers(0, 99, len(groups))], axis=1)
+    starts, first, of_ranges, of_events = divide_into_runs(ranges, events, byte_starts, first_byte)
+    cuts = {0, n_groups, *byte_starts.tolist(), *ranges.flatten().tolist(), *groups.tolist()}
+    assert starts.tolist() == sorted(cuts | {group + 1 for group in groups.tolist()})
+    assert first.tolist() == first_byte[starts[:-1]].tolist()
+    assert starts[of_ranges].tolist() == ranges.tolist()
+    assert starts[of_events[:, 0]].tolist() == groups.tolist()
+    assert of_events[:, 1].tolist() == events[:, 1].tolist()
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 33])
+def test_least_of_runs(size: int) -> None:
+    rng = np.random.default_rng(size)
+    ids, sizes = rng.integers(0, 1000, size), rng.integers(0, 1000, size)
+    minima = Minima(least_tree(ids), least_tree(sizes))
+    for begin in range(size + 1):
+        for end in range(begin, size + 1):
+            minima.find(begin, end)
+            assert minima.id == min(ids[begin:end].tolist(), default=NOBODY)
+            assert minima.size == min(sizes[begin:end].tolist(), default=NOBODY)
+    with pytest.raises(ValueError, match="different sizes"):
+        Minima(least_tree(ids), least_tree(np.zeros(size + 2, np.int64)))
+
+
+@pytest.mark.parametrize("stops", [(), (1, 12), (0,)])
+@pytest.mark.parametrize("seed", range(8))
+def test_number_runs(seed: int, stops: tuple[int, ...]) -> None:
+    vocabulary = wide_vocabulary(stops)
+    trie, order = vocabulary.trie, vocabulary.byte_order
+    starts, classes = random_partition(np.random.default_rng(seed), trie.n_groups)
+    alone = np.array(vocabulary.stop_token_ids, np.int64)
+    representatives, numbers, of_alone = number_runs(
+        classes, starts, 6, order.first_ids, order.shortest, alone, trie.group_of_token
+    )
+    found = tokens_of(ClassRuns(starts, numbers), order)
+    found[alone] = of_alone
+    of_group = np.repeat(classes, np.diff(starts))
+    names: dict[Any, int] = {}
+    expected: list[int] = []
+    shortest: dict[int, tuple[int, int]] = {}
+    for token, group in enumerate(trie.group_of_token.tolist()):
+        if group < 0 or of_group[group] < 0:
+            expected.append(-1)
+            continue
+        key = ("alone", token) if token in vocabulary.stop_token_ids else int(of_group[group])
+        number = names.setdefault(key, len(names))
+        expected.append(number)
+        size = (len(vocabulary.tokens[token]), token)
+        shortest[number] = min(shortest.get(number, size), size)
+    assert found.tolist() == expected
+    assert representatives.tolist() == [shortest[number][1] for number in range(len(names))]
+    assert (of_alone >= 0).sum() == sum(isinstance(key, tuple) for key in names)
+    for number, group in zip(numbers.tolist(), of_group[starts[:-1]].tolist(), strict=True):
+        assert number == names.get(group, -1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_members_of_runs(seed: int) -> None:
+    vocabulary = wide_vocabulary()
+    rng = np.random.default_rng(seed)
+    starts, classes = random_partition(rng, vocabulary.trie.n_groups)
+    renumbered = rng.permutation(6).astype(np.int32)
+    found = members_of(ClassRuns(starts, classes), vocabulary.byte_order, renumbered)
+    of_group = np.append(np.repeat(classes, np.diff(starts)), np.int32(-1))
+    of_token = np.append(renumbered, np.int32(-1))[of_group[vocabulary.trie.group_of_token]]
+    assert found.n_classes == 6
+    assert listed(found) == listed(members_by_class(of_token, 6))
 
 
 def listed(members: Members) -> list[list[int]]:
@@ -48,29 +134,19 @@ GRAMMARS = {
 }
 
 
-@pytest.mark.parametrize("stops", [(), (1, 12), (0,)])
+@pytest.mark.parametrize("stops", [(), (1, 12)])
 @pytest.mark.parametrize("name", GRAMMARS)
-def test_classes_with_and_without_runs(name: str, stops: tuple[int, ...]) -> None:
+def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...]) -> None:
     vocabulary = wide_vocabulary(stops)
     classes = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMARS[name]), vocabulary)
     assert isinstance(classes, TokenClasses)
     assert (classes.runs is None) == any(classes.class_of_token[stop] >= 0 for stop in stops)
     texts, members = distinct_classes(classes, vocabulary)
-    plain = replace(classes, given=classes.class_of_token, runs=None)
-    plain_texts, plain_members = distinct_classes(plain, vocabulary)
+    plain_texts, plain = distinct_classes(
+        replace(classes, given=classes.class_of_token, runs=None), vocabulary
+    )
     assert texts == plain_texts
-    assert listed(members) == listed(plain_members)
-    # classes are numbered in the order of their first ids, and stop ids are alone
-    numbers = dict.fromkeys(classes.class_of_token.tolist())
-    assert [number for number in numbers if number >= 0] == list(range(classes.n_classes))
-    for number, representative in enumerate(classes.representatives.tolist()):
-        of_number = classes.members(number).tolist()
-        assert representative == min(of_number, key=lambda token: (len(vocabulary.tokens[token]), token))
-        assert len(of_number) == 1 or not set(of_number) & set(stops)
-    by_text: dict[bytes, set[int]] = {}
-    for token in set(range(vocabulary.size)) - set(stops):
-        by_text.setdefault(vocabulary.tokens[token], set()).add(int(classes.class_of_token[token]))
-    assert all(len(found) == 1 for found in by_text.values())
+    assert listed(members) == listed(plain)
 
 
 def test_arrays_of_other_types_are_refused() -> None:
@@ -80,8 +156,6 @@ def test_arrays_of_other_types_are_refused() -> None:
         tokens_of_runs(classes.astype(np.int64), starts, starts, classes, 1)
     with pytest.raises(ValueError):
         tokens_of_runs(classes, starts.astype(np.int32), starts, classes, 1)
-    with pytest.raises(ValueError, match="different sizes"):
-        Minima(least_tree(starts), least_tree(np.zeros(9, np.int64)))
     pairs = np.zeros((3, 4), np.int64)
     with pytest.raises(ValueError):
         divide_into_runs(pairs[:, :2], pairs[:0], np.zeros(257, np.int64), np.zeros(0, np.uint8))
