@@ -13,9 +13,12 @@ while the strings were compared with the bound for each mask, and takes 0.2 ms.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import ranges
 from equivalence.walks.read import Read
 
 NEVER_READ = 32767
@@ -63,7 +66,7 @@ class UnitReads:
         self.counts, self.rows = counts, rows
         self._once = nodes[completed == 1].astype(np.int64)
         self._n_read = np.append(0, np.cumsum(_is_read(begun, NEVER_READ - 1), dtype=np.int32))
-        self._reads: dict[int, UnitRead] = {}
+        self._reads = [UnitRead(begun, 0, None), *map(partial(UnitRead, begun), counts.tolist(), rows)]
         self._below: dict[bytes, tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int16]]] = {}
 
     @property
@@ -121,11 +124,8 @@ class UnitReads:
         return read, nodes.astype(np.int64)
 
     def _read_all(self, last: int) -> Read:
-        at = int(np.searchsorted(self.counts, last, side="right")) - 1
-        read = self._reads.get(at)
-        if read is None:
-            read = self._reads.setdefault(at, UnitRead(self, at))
-        return read
+        """The strings that begin 2 units or more, up to `last`."""
+        return self._reads[int(np.searchsorted(self.counts, last, side="right"))]
 
     def _covered(self, trie: Nodes, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """For each group, whether it is at or below one of some nodes, of which none is below another."""
@@ -156,24 +156,24 @@ class UnitReads:
 
 
 class UnitRead(Read):
-    """The strings that begin 2 units or more, up to number `at` of the counts; -1: none. The ranges are made
-    when they are needed, which is rare."""
+    """The strings that begin 2 units or more, up to `last`. The ranges are made when they are needed, which
+    is rare."""
 
-    __slots__ = ("at", "units")
+    __slots__ = ("begun", "last")
 
-    def __init__(self, units: UnitReads, at: int) -> None:
-        self.units, self.at = units, at
-        self.nodes, self.row = _NO_NODES, None if at < 0 else units.rows[at]
+    def __init__(self, begun: NDArray[np.int16], last: int, row: NDArray[np.uint32] | None) -> None:
+        self.begun, self.last = begun, last
+        self.nodes, self.row = _NO_NODES, row
 
     @property
     def is_empty(self) -> bool:
         """See `Read`."""
-        return self.at < 0
+        return self.last < 2
 
     @property
     def ranges(self) -> NDArray[np.int64]:  # type: ignore[override]
         """See `Read`."""
-        return _ranges(_is_read(self.units.begun, 0 if self.at < 0 else int(self.units.counts[self.at])))
+        return _ranges(_is_read(self.begun, self.last))
 
 
 def _has_child(trie: Nodes, nodes: NDArray[np.int32], followers: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -181,10 +181,8 @@ def _has_child(trie: Nodes, nodes: NDArray[np.int32], followers: NDArray[np.uint
     if not len(nodes):
         return np.zeros(0, bool)
     first = trie[nodes, 0]
-    number = trie[nodes + 1, 0] - first
-    begin = np.cumsum(number) - number
-    children = np.arange(int(number.sum())) + np.repeat(first - begin, number)
-    return np.logical_or.reduceat(followers[trie[children, BITS] & 255] > 0, begin)
+    begins, children = ranges(first, trie[nodes + 1, 0] - first)
+    return np.logical_or.reduceat(followers[trie[children, BITS] & 255] > 0, begins[:-1])
 
 
 def _is_read(begun: NDArray[np.int16], last: int) -> NDArray[np.bool_]:

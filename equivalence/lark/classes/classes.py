@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
 from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.ranges import ranges
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
 from equivalence.lark.classes.sets import Sets
@@ -31,7 +32,6 @@ from equivalence.lark.classes.walks import PHASE as WALK
 from equivalence.lark.classes.walks import LexicalWalks, Sequences, last_emitted, walk, within_bytes
 from equivalence.lark.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
 from equivalence.lark.lalr.outcomes import ALWAYS, NEVER, PASS
-from equivalence.lark.lalr.stacks import ranges
 from equivalence.lark.lexer import LexerMachine
 from equivalence.vocabulary import Vocabulary
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.ranges import ranges
 from equivalence.lark.lalr.outcomes import ALWAYS, CAN_DIE, CAN_PASS, DEAD, NEVER, PASS, SHIFT_POPS
 from equivalence.lark.lalr.sequences import PHASE, SequenceTable
 
@@ -97,12 +98,6 @@ def stack_automaton(
         color_outcome,
     )
     return automaton, kinds.astype(np.int32)
-
-
-def ranges(start: Integers, length: Integers) -> tuple[Integers, Integers]:
-    """The integers of some ranges, range after range: (int64[n + 1] where each begins, the integers)."""
-    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
-    return begins, np.arange(begins[-1]) + np.repeat(start - begins[:-1], length)
 
 
 class Undecided(NamedTuple):

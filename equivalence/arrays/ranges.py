@@ -1,0 +1,19 @@
+"""The integers of many ranges, without a loop.
+
+What: `ranges` writes them one range after another.
+When: to read lists that stand side by side in one array: children of nodes, cells of stacks, texts.
+Limits: one array of all integers is made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def ranges(start: NDArray[Any], length: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The integers of some ranges, range after range: (int64[n + 1] where each begins, the integers)."""
+    begins = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+    return begins, np.arange(begins[-1]) + np.repeat(start - begins[:-1], length)
