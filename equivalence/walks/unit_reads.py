@@ -102,37 +102,34 @@ class UnitReads:
             any of a few followers. None: some node is not reached by exactly one unit, or there is no
             answer.
         """
-        inner = pending[trie[pending, 0] < trie[pending + 1, 0]]
         left_out = _NO_NODES
-        if not np.array_equal(inner, self._once):
+        if not np.array_equal(pending, self._once):
+            inner = pending[trie[pending, 0] < trie[pending + 1, 0]]
             place = np.searchsorted(self._once, inner)
-            if not len(self._once) or not np.array_equal(self._once[place % len(self._once)], inner):
+            if len(inner) > len(self._once) or not np.array_equal(self._once.take(place, mode="clip"), inner):
                 return None
             left_out = np.delete(self._once, place)
-        is_all = not (self._n_read[trie[left_out, 2]] > self._n_read[trie[left_out, 1]]).any()
+        left_out = left_out[np.argsort(trie[left_out, 1])]
+        firsts, ends = trie[left_out, 1], trie[left_out, 2]  # no node is below another
+        is_all = not (self._n_read[ends] > self._n_read[firsts]).any()
         if only_all and not is_all:
             return None
         last = 1 + min(most, NEVER_READ - 2)
         nodes, completed, worst = self._followed(trie, followers)
         nodes = nodes[(worst > last) & (completed > max(fewest, 0)) & (completed <= last)]
         if len(left_out):
-            covered = self._covered(trie, inner)
-            nodes = nodes[covered[trie[nodes, 1]]]
-        read = (
-            self._read_all(last) if is_all else Read(_ranges(covered & _is_read(self.begun, last)), _NO_NODES)
-        )
-        return read, nodes.astype(np.int64)
+            before = np.searchsorted(firsts, trie[nodes, 1], side="right") - 1
+            nodes = nodes[(before < 0) | (trie[nodes, 1] >= ends[before])]
+        if is_all:
+            return self._read_all(last), nodes.astype(np.int64)
+        is_read = _is_read(self.begun, last)
+        for k in range(len(left_out)):
+            is_read[firsts[k] : ends[k]] = False
+        return Read(_ranges(is_read), _NO_NODES), nodes.astype(np.int64)
 
     def _read_all(self, last: int) -> Read:
         """The strings that begin 2 units or more, up to `last`."""
         return self._reads[int(np.searchsorted(self.counts, last, side="right"))]
-
-    def _covered(self, trie: Nodes, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For each group, whether it is at or below one of some nodes, of which none is below another."""
-        edges = np.zeros(len(self.begun) + 1, np.int8)
-        edges[trie[nodes, 1]] += 1
-        edges[trie[nodes, 2]] -= 1
-        return np.cumsum(edges[:-1], dtype=np.int8) > 0
 
     def _followed(
         self, trie: Nodes, followers: NDArray[np.uint8] | None
