@@ -279,6 +279,8 @@ KEYS = [
     ('root ::= "<" ("n" | [^>;]* ">")', True),  # may end where the other may not
     ('root ::= "<" ("n" [^>;]* ">" "." | [^n>;] [^>;]* ">" "x"*)', True),  # may not where the other may
     ('root ::= key "."\nkey ::= "<" ("n" | [^>;]* ">")', True),
+    # may not return at a byte where the other may, and something follows the call
+    ('root ::= key "."\nkey ::= "<" ([^>;n] [^>;]* ">" | ">" "x" | "n" key)', True),
     (ON_A_FRAME, True),
     (IN_ITSELF, False),
     ('root ::= key "."\nkey ::= "<" ("n;me>" [0-9] | [^>;.]*)', True),  # beside one that may end anywhere
