@@ -47,6 +47,11 @@ def test_alternatives_are_as_many_as_lark_makes(text: str, alternatives: int) ->
     assert found.symbols >= symbols
 
 
+def test_each_symbol_that_an_optional_part_may_lack_counts() -> None:
+    symbols = [estimate(trees_of(f'start: [{part}]\na: "x"')).symbols for part in ("a", "a a a")]
+    assert symbols[1] - symbols[0] == 2 + 2  # where they are, and a marker for each where they are not
+
+
 @pytest.mark.parametrize("text", ["A~60", "A~50..77", "A~0..1000", "(A | B C)~51"])
 def test_many_repeats_are_rules_for_factors(text: str) -> None:
     text = f'start: {text}\nA: "a"\nB: "b"\nC: "c"'
