@@ -11,6 +11,7 @@ Grammars that crash XGrammar's compiler are compiled only with ours.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
@@ -198,6 +199,15 @@ def test_models_of_one_name_are_not_mixed_up(cached: str, tmp_path: Path) -> Non
     for compile_it, text in ((compiler.compile_json_schema, '{"b": 1}'), (tag_of, '<f>{"b": 1}</f>')):
         compiled = [compile_it(model) for model in (one, other)]
         assert [accepts(each, text) for each in compiled] == [False, True]
+
+
+def test_a_tag_that_comes_again_is_not_converted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    item = StructuralTagItem(begin="<f>", schema=create_model("Item", a=(int, ...)), end="</f>")
+    forms = [(json.dumps(TAG),), (TAG,), (xgrammar.StructuralTag(**TAG),), ([item], ["<f>"])]
+    compiler = GrammarCompiler(VOCABULARY)
+    first = [compiler.compile_structural_tag(*form) for form in forms]
+    monkeypatch.delattr(xgrammar.Grammar, "from_structural_tag")
+    assert [compiler.compile_structural_tag(*form) for form in forms] == first
 
 
 def test_cache_is_bounded_and_the_oldest_use_goes_first() -> None:

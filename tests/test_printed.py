@@ -53,7 +53,7 @@ def is_read(schema: Any, **options: Any) -> bool:
     """Return whether a schema is read from its printed form; if so, check it against the serialised form."""
     request = request_of(schema, **options)
     grammar = request.convert_here()
-    read = request.read_printed(grammar)
+    read = request.read_text(grammar)
     if read is None:
         return False
     assert same_network(read, grammar)
@@ -182,7 +182,7 @@ def test_schemas_of_which_a_print_may_tell_a_part_are_not_read_that_way(schema: 
     read = read_printed(cut, False)
     assert read is not None and not same_network(read, cut)
     asked = JsonSchemaRequest(schema, {}, settings=Settings("auto", Budget()))
-    assert asked.read_printed(cut) is None
+    assert asked.read_text(cut) is None
 
 
 PATTERNS = st.lists(

@@ -123,7 +123,7 @@ class ParsedGrammar(NamedTuple):
 
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
-        read = self if self.printed is None else _read_serialised(self.printed)
+        read = self if self.printed is None else read_serialised(self.printed.serialize_json())
         # making lists of integers takes a fifth of the time of reading them as JSON
         data, starts = read.data.tolist(), read.starts.tolist()
         return {**read.features, serial.RULES: list(read.rules), serial.DATA: data, serial.STARTS: starts}
@@ -165,26 +165,30 @@ def read_grammar(grammar: Any, counted: bool = False) -> ParsedGrammar:
         read = None if isinstance(grammar, dict) else getattr(grammar, name, None)
         if isinstance(read, ParsedGrammar):
             return read
-    return _read_serialised(grammar)
+    return _read_features(grammar) if isinstance(grammar, dict) else read_serialised(grammar.serialize_json())
 
 
-def _read_serialised(grammar: Any) -> ParsedGrammar:
-    """Read the serialised form of a grammar, or the same parsed by `json.loads`."""
-    features: dict[str, Any]
-    if isinstance(grammar, dict):
-        features = grammar
-    else:
-        text = grammar.serialize_json().encode()
-        at = text.find(_BEFORE_DATA)
-        if at >= 0:
-            data, end = read_integers(text, at + len(_BEFORE_DATA))
-            if text.startswith(_BEFORE_STARTS, end):
-                starts, end = read_integers(text, end + len(_BEFORE_STARTS))
-                features = json.loads(text[:at] + b'"read":[' + text[end:])
-                del features["read"]
-                dialect.refuse_other_layout(features)
-                return ParsedGrammar(features, data, starts, types_among(data, starts))
-        features = json.loads(text)
+def read_serialised(serialised: str) -> ParsedGrammar:
+    """Read the text of a serialised grammar.
+
+    Raises:
+        GrammarError: its layout is not known here.
+    """
+    text = serialised.encode()
+    at = text.find(_BEFORE_DATA)
+    if at >= 0:
+        data, end = read_integers(text, at + len(_BEFORE_DATA))
+        if text.startswith(_BEFORE_STARTS, end):
+            starts, end = read_integers(text, end + len(_BEFORE_STARTS))
+            features = json.loads(text[:at] + b'"read":[' + text[end:])
+            del features["read"]
+            dialect.refuse_other_layout(features)
+            return ParsedGrammar(features, data, starts, types_among(data, starts))
+    return _read_features(json.loads(text))
+
+
+def _read_features(features: dict[str, Any]) -> ParsedGrammar:
+    """Read the serialised form as parsed by `json.loads`."""
     dialect.refuse_other_layout(features)
     data, starts = (np.array(features[name], np.int64) for name in (serial.DATA, serial.STARTS))
     rest = {name: value for name, value in features.items() if name not in (serial.DATA, serial.STARTS)}

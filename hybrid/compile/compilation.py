@@ -47,20 +47,20 @@ class Compilation(EngineStrategies):
 
     def decide(
         self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline,
-        printed: Callable[[Any], ParsedGrammar | None],
+        read_text: Callable[[Any], ParsedGrammar | None],
     ) -> CompiledGrammar:  # fmt: skip
         """Compile a parsed grammar on the chosen strategy, or on the next possible one.
 
         Args:
             grammar: the grammar.
             parsing: how many seconds parsing took.
-            printed: reads the grammar in the form in which XGrammar prints it, if possible. Walks need no
-                more.
+            read_text: reads the grammar from a text that takes less time to make than its serialised form,
+                if there is one. Walks need no more.
         """
         job = Job(grammar, parsing, deadline)
         began = time.perf_counter()
         try:
-            job.read = read = (printed(grammar) if self.settings.walks else None) or read_grammar(grammar)
+            job.read = read = (read_text(grammar) if self.settings.walks else None) or read_grammar(grammar)
         except GrammarError as error:
             if self.settings.strategy == "representatives":
                 raise

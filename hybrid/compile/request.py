@@ -13,15 +13,17 @@ from __future__ import annotations
 import json
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import ArgumentError, GrammarError, HybridError, StrategyError, Vocabulary
+from equivalence import ArgumentError, GrammarError, HybridError, StrategyError
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
-from equivalence.network.grammar_reader import ParsedGrammar
+from equivalence.network.grammar_reader import ParsedGrammar, read_serialised
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
@@ -132,21 +134,28 @@ class Parsed(Request):
         """
         deadline.check(f"waiting for XGrammar's parser of the {self.title}")
         began = time.perf_counter()
-        try:
+        with self.refusals():
             grammar = self.parse(guard, deadline)
+        deadline.check(f"XGrammar's parser of the {self.title}")
+        return grammar, time.perf_counter() - began
+
+    @contextmanager
+    def refusals(self) -> Iterator[None]:
+        """Raise errors of XGrammar as `GrammarError`."""
+        try:
+            yield
         except HybridError:
             raise
         except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             raise GrammarError(f"XGrammar refuses the {self.title}: {shortened(error)}") from error
-        deadline.check(f"XGrammar's parser of the {self.title}")
-        return grammar, time.perf_counter() - began
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         grammar, seconds = self.parse_timed(compilation.guard, deadline)
-        return compilation.decide(grammar, seconds, deadline, self.read_printed)
+        return compilation.decide(grammar, seconds, deadline, self.read_text)
 
-    def read_printed(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
-        """Read the grammar from XGrammar's printed form; None if that form may be incomplete."""
+    def read_text(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
+        """Read the grammar from a text that takes less time to make than its serialised form; None: there is
+        none."""
         return None
 
 
@@ -191,6 +200,9 @@ class GrammarRequest(Parsed):
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return self.grammar
+
+    def read_text(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
+        return read_serialised(self.text)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,29 +268,24 @@ class StructuralTagRequest(Converted):
 
     Attributes:
         arguments: the arguments as they were given.
-        vocabulary: the vocabulary in which the tag's token strings are looked up.
+        text: after `normalised`, the tag as JSON text, with ids in place of token strings.
     """
 
     notation: ClassVar[str] = "structural_tag"
     title: ClassVar[str] = "structural tag"
+    identity: ClassVar[tuple[str, ...]] = ("text",)
     arguments: tuple[Any, ...]
-    vocabulary: Vocabulary | None = None
+    text: str = ""
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        known = replace(self, vocabulary=compilation.vocabulary)
-        grammar, _ = known.parse_timed(compilation.guard, deadline)
-        # a tag may contain model classes, so only the grammar made from it can be a key
-        request = GrammarRequest(grammar, settings=self.settings, static=self.static)
-        return request.normalised(compilation, deadline)
+        with self.refusals():
+            text = with_token_ids(self._given_text(), compilation.vocabulary)
+        _check_text(text, "the structural tag", "JSON text, a dict or an xgrammar.StructuralTag")
+        # models in the arguments are not kept
+        return Request.normalised(self.changed(text=text, arguments=()), compilation, deadline)
 
-    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        text = self._text()
-        if self.vocabulary is not None:
-            text = with_token_ids(text, self.vocabulary)
-        return Converted.parse(replace(self, arguments=(text,)), guard, deadline)
-
-    def _text(self) -> Any:
-        """The tag as JSON text. Other types are returned unchanged, and XGrammar refuses them."""
+    def _given_text(self) -> Any:
+        """The tag as JSON text. Other types are returned unchanged."""
         tag = self.arguments[0]
         if len(self.arguments) > 1:
             tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
@@ -288,19 +295,14 @@ class StructuralTagRequest(Converted):
             return tag.model_dump_json()
         return tag
 
-    def estimate(self) -> Estimate | None:
-        tag = self.arguments[0]
-        return tag_estimate(tag) if isinstance(tag, str) else None
+    def estimate(self) -> Estimate:
+        return tag_estimate(self.text)
 
     def convert_here(self) -> xgrammar.Grammar:
-        return xgrammar.Grammar.from_structural_tag(self.arguments[0])
+        return xgrammar.Grammar.from_structural_tag(self.text)
 
     def remote_call(self) -> tuple[str, list[Any]]:
-        return "from_structural_tag", list(self.arguments)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        raise NotImplementedError("only the grammar that `normalised` returns has a key")
+        return "from_structural_tag", [self.text]
 
 
 @dataclass(frozen=True, eq=False)

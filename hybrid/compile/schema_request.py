@@ -89,7 +89,7 @@ class JsonSchemaRequest(Converted):
         options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
         return "from_json_schema", [self.schema, *options]
 
-    def read_printed(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
+    def read_text(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
         # XGrammar prints nothing of a text after a byte 0
         text = self.text.text
         if self.options.get("separators") is not None or "\0" in text:
