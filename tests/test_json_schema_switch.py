@@ -76,16 +76,6 @@ def test_calls_and_compilers_say_what_formats_are(by_default: bool) -> None:
         compiler.compile_json_schema_async(SCHEMA, formats=True).result()
 
 
-def test_schemas_inside_structural_tags_keep_the_meaning_of_xgrammar() -> None:
-    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
-    content = {"type": "json_schema", "json_schema": schema}
-    tag = {"type": "tag", "begin": "<a>", "content": content, "end": "</a>"}
-    compiler = GrammarCompiler(BYTES, semantics="json-schema")
-    assert not written(compiler.compile_json_schema(schema), "[1, 1]")
-    compiled = compiler.compile_structural_tag({"type": "structural_tag", "format": tag})
-    assert written(compiled, "<a>[1, 1]</a>")
-
-
 def test_the_processor_takes_it() -> None:
     for schema, text, options, is_written in (
         (SCHEMA, APART, {"semantics": "json-schema"}, True),

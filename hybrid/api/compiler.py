@@ -33,11 +33,11 @@ from hybrid.compile.request import (
     LarkRequest,
     RegexRequest,
     Request,
-    StructuralTagRequest,
 )
 from hybrid.compile.schema_request import ExactSchemaRequest, JsonSchemaRequest
 from hybrid.compile.settings import Settings
 from hybrid.compile.statistics import OF_PROCESS, Statistics
+from hybrid.compile.tag_request import ExactTagRequest, StructuralTagRequest
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.json_schema import MOST_WHITE_SPACE, load_referencing, make_common
@@ -255,10 +255,22 @@ class GrammarCompiler:
         return self._now(RegexRequest(regex, settings=self._settings, static=static))
 
     def compile_structural_tag(
-        self, structural_tag: Any, *arguments: Any, static: bool = False
+        self, structural_tag: Any, *arguments: Any, static: bool = False, semantics: str | None = None
     ) -> CompiledGrammar:
-        """Compile a structural tag: an object, dict or JSON text, or the older pair of tags and triggers."""
-        return self._now(self._tag(structural_tag, *arguments, static=static))
+        """Compile a structural tag: an object, dict or JSON text, or the older pair of tags and triggers.
+
+        Args:
+            structural_tag: the tag; in the older form, the list of tags.
+            *arguments: in the older form, the triggers.
+            static: as in `compile_grammar`.
+            semantics: the meaning of its JSON schemas, "xgrammar" or "json-schema" (docs/json-schema.md);
+                None is the compiler's.
+
+        Raises:
+            GrammarError: XGrammar refuses the tag.
+            SchemaRefused: with "json-schema", one of its schemas cannot be compiled exactly.
+        """
+        return self._now(self._tag((structural_tag, *arguments), static, semantics))
 
     def compile_lark(self, grammar: str, *, start: str = "start") -> CompiledGrammar:
         """Compile a Lark grammar. It accepts what Lark accepts with ``parser="lalr"`` and ``lexer="basic"``.
@@ -332,10 +344,10 @@ class GrammarCompiler:
         return self._background.submit(RegexRequest(regex, settings=self._settings, static=static))
 
     def compile_structural_tag_async(
-        self, structural_tag: Any, *arguments: Any, static: bool = False
+        self, structural_tag: Any, *arguments: Any, static: bool = False, semantics: str | None = None
     ) -> CompileFuture:
         """`compile_structural_tag` in the background; see `compile_grammar_async`."""
-        return self._background.submit(self._tag(structural_tag, *arguments, static=static))
+        return self._background.submit(self._tag((structural_tag, *arguments), static, semantics))
 
     def compile_lark_async(self, grammar: str, *, start: str = "start") -> CompileFuture:
         """`compile_lark` in the background; see `compile_grammar_async`."""
@@ -354,10 +366,7 @@ class GrammarCompiler:
         relax: bool = False, assert_formats: bool | None = None, registry: Any = None, **options: Any,
     ) -> Request:  # fmt: skip
         """The request of a call for a schema."""
-        if semantics is None:
-            semantics = self.semantics
-        else:
-            one_of(SEMANTICS, semantics, "semantics", HybridError)
+        semantics = self._meaning(semantics)
         options = self._with_white_space(options, semantics)
         if semantics == "json-schema":
             formats = self.assert_formats if assert_formats is None else assert_formats
@@ -388,8 +397,18 @@ class GrammarCompiler:
             return {name: value for name, value in options.items() if name != "max_whitespace_cnt"}
         return {**options, "max_whitespace_cnt": most}
 
-    def _tag(self, *arguments: Any, static: bool) -> Request:
-        return StructuralTagRequest(arguments, settings=self._settings, static=static)
+    def _tag(self, arguments: tuple[Any, ...], static: bool, semantics: str | None) -> Request:
+        """The request of a call for a structural tag."""
+        if self._meaning(semantics) == "xgrammar":
+            return StructuralTagRequest(arguments, settings=self._settings, static=static)
+        options = self._with_white_space({}, "json-schema")
+        return ExactTagRequest(
+            arguments, "", options, self.assert_formats, settings=self._settings, static=static
+        )
+
+    def _meaning(self, semantics: str | None) -> str:
+        """The semantics of a call: the compiler's unless the call names one."""
+        return self.semantics if semantics is None else one_of(SEMANTICS, semantics, "semantics", HybridError)
 
     def close(self) -> None:
         """Stop the background threads. Cancel calls of ``_async`` methods that have not started; wait for

@@ -3,14 +3,14 @@
 What: a subclass of `Request` for each notation that `GrammarCompiler` accepts. It has the key that identifies
 equal calls, checks and parses the grammar, and compiles it. `hybrid.compile.pipeline` runs requests.
 When: the methods of `GrammarCompiler` make requests, for calls now or in the background. A new notation needs
-a subclass here, an entry in `METHODS`, and a method of the compiler. JSON schemas: see `schema_request.py`.
+a subclass, an entry in `METHODS`, and a method of the compiler. JSON schemas: see `schema_request.py`,
+structural tags: `tag_request.py`.
 Limits: arguments are checked by `normalised`, not before, so that errors of background calls are raised by
 their futures.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -28,10 +28,9 @@ from hybrid.compile.compilation import Compilation
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
-from hybrid.guard.estimate import Estimate, tag_estimate, text_estimate
+from hybrid.guard.estimate import Estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
 from hybrid.xgrammar.messages import shortened, way_out
-from hybrid.xgrammar.token_strings import with_token_ids
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -215,8 +214,8 @@ class EbnfRequest(Converted):
     root_rule_name: str = "root"
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        _check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
-        _check_text(self.root_rule_name, "root_rule_name")
+        check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
+        check_text(self.root_rule_name, "root_rule_name")
         return super().normalised(compilation, deadline)
 
     def estimate(self) -> Estimate:
@@ -239,7 +238,7 @@ class RegexRequest(Converted):
     text: str
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        _check_text(self.text, "the regular expression")
+        check_text(self.text, "the regular expression")
         return super().normalised(compilation, deadline)
 
     def estimate(self) -> Estimate:
@@ -263,49 +262,6 @@ class BuiltinJsonRequest(Parsed):
 
 
 @dataclass(frozen=True, eq=False)
-class StructuralTagRequest(Converted):
-    """A structural tag, or the older pair of tags and triggers.
-
-    Attributes:
-        arguments: the arguments as they were given.
-        text: after `normalised`, the tag as JSON text, with ids in place of token strings.
-    """
-
-    notation: ClassVar[str] = "structural_tag"
-    title: ClassVar[str] = "structural tag"
-    identity: ClassVar[tuple[str, ...]] = ("text",)
-    arguments: tuple[Any, ...]
-    text: str = ""
-
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        with self.refusals():
-            text = with_token_ids(self._given_text(), compilation.vocabulary)
-        _check_text(text, "the structural tag", "JSON text, a dict or an xgrammar.StructuralTag")
-        # models in the arguments are not kept
-        return Request.normalised(self.changed(text=text, arguments=()), compilation, deadline)
-
-    def _given_text(self) -> Any:
-        """The tag as JSON text. Other types are returned unchanged."""
-        tag = self.arguments[0]
-        if len(self.arguments) > 1:
-            tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
-        if isinstance(tag, dict):
-            return json.dumps(tag)
-        if isinstance(tag, xgrammar.StructuralTag):
-            return tag.model_dump_json()
-        return tag
-
-    def estimate(self) -> Estimate:
-        return tag_estimate(self.text)
-
-    def convert_here(self) -> xgrammar.Grammar:
-        return xgrammar.Grammar.from_structural_tag(self.text)
-
-    def remote_call(self) -> tuple[str, list[Any]]:
-        return "from_structural_tag", [self.text]
-
-
-@dataclass(frozen=True, eq=False)
 class LarkRequest(Request):
     """A grammar in Lark's notation."""
 
@@ -322,8 +278,8 @@ class LarkRequest(Request):
                 "runs in XGrammar and has no lexer; use one of them, or "
                 "compile_grammar(xgrammar.Grammar.from_lark(text))"
             )
-        _check_text(self.text, "the grammar")
-        _check_text(self.start, "start")
+        check_text(self.text, "the grammar")
+        check_text(self.start, "start")
         return self
 
     @property
@@ -341,7 +297,7 @@ def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
         raise ArgumentError(f"{name} must be of type {names}, but is {shown(given)}")
 
 
-def _check_text(value: object, name: str, allowed: str = "text") -> None:
+def check_text(value: object, name: str, allowed: str = "text") -> None:
     """Raise `GrammarError` if a value is not text: it might not even be usable as a key."""
     if not isinstance(value, str):
         raise GrammarError(f"{name} must be {allowed}, but is {shown(value)}")

@@ -158,7 +158,7 @@ class ExactSchemaRequest(Request):
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
         grammar = grammar_of_schema(
-            self.schema, self.options, bounds=_bounds(self.settings.budget.states), deadline=deadline,
+            self.schema, self.options, bounds=bounds_of(self.settings.budget.states), deadline=deadline,
             relax=self.relax, convert=partial(_converted, self.settings, compilation.guard),
             most_bytes=self.settings.budget.bytes // READ_FACTOR,
             assert_formats=self.assert_formats, documents=self.registry,
@@ -177,7 +177,7 @@ class ExactSchemaRequest(Request):
 
 
 @lru_cache(maxsize=16)
-def _bounds(states: int) -> Bounds:
+def bounds_of(states: int) -> Bounds:
     """The bounds of a grammar for a budget of this many states."""
     part, tenth, few = (max(states // share, 1) for share in (6, 10, 400))
     # 12,000 keys that are counted take nearly all states of the network

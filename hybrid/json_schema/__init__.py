@@ -9,6 +9,7 @@ from hybrid.json_schema.grammar import (
     SchemaGrammar,
     grammar_of_schema,
     in_xgrammar,
+    read_schema,
 )
 from hybrid.json_schema.languages.formats import make_common
 from hybrid.json_schema.layout import MOST_WHITE_SPACE
@@ -29,4 +30,5 @@ __all__ = [
     "in_xgrammar",
     "load_referencing",
     "make_common",
+    "read_schema",
 ]

@@ -13,15 +13,10 @@ import json
 from typing import Any
 
 from equivalence import GrammarError, Vocabulary
+from hybrid.xgrammar.tag_formats import formats_of, list_of
 
 LISTS = ("exclude_tokens", "trigger_tokens")
 """Fields with lists of ids and strings."""
-
-FORMATS = ("format", "content", "begin", "end")
-"""Fields that contain a format. Other fields, such as a JSON schema, may contain anything under the same
-names."""
-
-LISTS_OF_FORMATS = ("elements", "tags")
 
 
 def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
@@ -47,30 +42,17 @@ def with_token_ids(text: Any, vocabulary: Vocabulary) -> Any:
 def _replace(tag: Any, vocabulary: Vocabulary) -> bool:
     """Replace strings in place. Return whether there were any."""
     found = False
-    waiting = [tag]
-    while waiting:
-        at = waiting.pop()
-        if not isinstance(at, dict):
-            continue
+    for _, at in formats_of(tag):
         if at.get("type") == "token" and isinstance(at.get("token"), str):
             at["token"], found = _id_of(at["token"], vocabulary), True
         for name in LISTS:
-            for place, token in enumerate(_list(at.get(name))):
+            for place, token in enumerate(list_of(at.get(name))):
                 if isinstance(token, str):
                     at[name][place], found = _id_of(token, vocabulary), True
-        for rule in _list(at.get("rules")):
-            if isinstance(rule, list) and len(rule) == 2:
-                waiting.append(rule[1])
-                if at.get("type") == "token_dispatch" and isinstance(rule[0], str):
-                    rule[0], found = _id_of(rule[0], vocabulary, may_be_empty=True), True
-        waiting.extend(at.get(name) for name in FORMATS)
-        for name in LISTS_OF_FORMATS:
-            waiting.extend(_list(at.get(name)))
+        for rule in list_of(at.get("rules")) if at.get("type") == "token_dispatch" else ():
+            if isinstance(rule, list) and len(rule) == 2 and isinstance(rule[0], str):
+                rule[0], found = _id_of(rule[0], vocabulary, may_be_empty=True), True
     return found
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _id_of(token: str, vocabulary: Vocabulary, may_be_empty: bool = False) -> int:
