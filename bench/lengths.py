@@ -102,7 +102,7 @@ def measure(
     found = alone.compared(vocabulary, asked, [ids], seconds)
     compared = found or Comparison()
     engines: dict[str, Any] = {}
-    for engine in asked.engines():
+    for engine in alone.engines():
         engines[engine] = alone.alone(engine, vocabulary, lambda way: _work(way, asked, ids, places), seconds)
     return {
         "row": title, "places": list(places), "tokens": len(ids), "engines": engines, "masks": compared.masks,

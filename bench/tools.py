@@ -150,7 +150,7 @@ def measure(vocabulary: Any, shape: str, count: int, runs: int, seconds: float) 
     engines: dict[str, Any] = {}
     compared = alone.compared(vocabulary, asked, texts, seconds) or Comparison()
     wrong = compared.difference_count + (not compared.complete)
-    for engine in asked.engines():
+    for engine in alone.engines():
         found: list[dict[str, Any]] = []
         while len(found) < runs and (not found or sum(one.get("document") or 0 for one in found) < 20):
             found.append(alone.alone(engine, vocabulary, lambda way: _once(way, asked, texts[1]), seconds))

@@ -1,11 +1,11 @@
 """One engine alone in its own process: from a schema or tags to a first mask, with time and memory.
 
-What: `ENGINES` has the names, `Asked` is a request, `begin` makes a function from a request to a first mask,
-and `alone` does some work with an engine in a forked process, which is killed if it takes too long.
+What: `engines` returns their names, `Asked` is a request, `begin` makes a function from a request to a first
+mask, and `alone` works with an engine in a forked process, which is killed if it takes too long.
 When: in `bench.tools` and `bench.lengths`, whose requests may take minutes on some engines.
 Limits: Unix. Each process has compiled only one small schema before, by another compiler if an engine has
 caches: XGrammar's cache of rules is slower after other grammars. The number of threads is each library's
-default. Caches are on, and empty. For tags, equimask has only XGrammar's meaning.
+default. Caches are on, and empty.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from hybrid.testing.comparison import Comparison
 from hybrid.testing.mask_comparison import compare_along
 
 OURS, EXACT, PLAIN, GUIDANCE = "equimask", "equimask, JSON Schema", "XGrammar", "llguidance"
-ENGINES = (OURS, EXACT, PLAIN, GUIDANCE)
+
+
+def engines() -> list[str]:
+    """Return the engines that are installed."""
+    return [OURS, EXACT, PLAIN, *([GUIDANCE] if llguidance.is_installed() else [])]
+
 
 NOT_ENDED = "not within its time"
 """The refusal that is recorded if an engine was killed."""
@@ -46,11 +51,6 @@ class Asked:
     schema: Mapping[str, Any] | None = None
     tags: Mapping[str, Any] | None = None
     lark: str = ""
-
-    def engines(self) -> list[str]:
-        """Return the engines that can serve the request here."""
-        found = [OURS, EXACT, PLAIN] if self.schema is not None else [OURS, PLAIN]
-        return [*found, GUIDANCE] if llguidance.is_installed() else found
 
 
 Begin = Callable[[Asked], Start]
