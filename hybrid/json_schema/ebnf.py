@@ -1,7 +1,7 @@
 """The rules of a grammar as EBNF text, for XGrammar.
 
 What: `ebnf_of` writes each state as a rule that reads something and continues with the rule of the next
-state.
+state. A state that is entered in one place only, and leads to one state only, is written there.
 When: for the strategies that run in XGrammar, and for tests: XGrammar's masks for this text are compared
 with those of the classifier.
 Limits: there is a rule for each state, so the text of a large schema is long.
@@ -9,29 +9,30 @@ Limits: there is a rule for each state, so the text of a large schema is long.
 
 from __future__ import annotations
 
-from hybrid.json_schema.rows import BYTES, CALL, EMPTY, Rows
+from collections import Counter
+
+from hybrid.json_schema.rows import CALL, EMPTY, Rows
 
 _SURROGATES = (0xD800, 0xDFFF)
 
 
-def least_bytes(rows: Rows) -> int:
-    """Return about how many bytes XGrammar's serialised form of a grammar takes at least.
-
-    For 150 schemas it was 0.94 to 1.17 times 53 bytes for each state and 48 for each edge.
-    """
-    n_states, n_edges = rows.sizes
-    return 50 * n_states + 45 * n_edges
+Edge = tuple[int, int, int, int]
+"""What is read (type, and two numbers), and the next state."""
 
 
-def ebnf_of(rows: Rows, root: int) -> str:
-    """Return the text of a grammar; its first rule is named root."""
-    edges: dict[int, list[tuple[int, int, int, int]]] = {}
+def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
+    """Return the text of a grammar; its first rule is named root. None: it has more than about `most`
+    characters."""
+    edges: dict[int, list[Edge]] = {}
     for source, kind, a, b, target in rows.table().tolist():
         edges.setdefault(source, []).append((kind, a, b, target))
+    alternatives = {state: _alternatives(found) for state, found in edges.items()}
+    entered = Counter(target for found in alternatives.values() for _, target in found)
     lines = [f"root ::= {_rule(root)}"]
     written: set[int] = set()
     todo = [root]
     visited = {root}
+    size = 0
 
     def call(rule: int) -> str:
         if rule not in visited:
@@ -43,8 +44,8 @@ def ebnf_of(rows: Rows, root: int) -> str:
         rule = todo.pop()
         repeat = rows.repeats.get(rule)
         if repeat is not None:
-            most = "" if repeat.most is None else str(repeat.most)
-            lines.append(f"{_rule(rule)} ::= {call(repeat.unit)}{{{repeat.least},{most}}}")
+            bound = "" if repeat.most is None else str(repeat.most)
+            lines.append(f"{_rule(rule)} ::= {call(repeat.unit)}{{{repeat.least},{bound}}}")
             continue
         begin, end = -1 - 2 * rule, -2 - 2 * rule
         lines.append(f"{_rule(rule)} ::= {_state(begin)}")
@@ -54,13 +55,21 @@ def ebnf_of(rows: Rows, root: int) -> str:
             if state in written:
                 continue
             written.add(state)
+            size += len(lines[-1])
+            if most is not None and size > most:
+                return None
             parts = []
-            for kind, a, b, target in edges.get(state, ()):
-                read = "" if kind == EMPTY else call(a) if kind == CALL else _characters(a, b, kind == BYTES)
-                after = "" if target == end else _state(target)
-                parts.append(f"{read} {after}".strip() or '""')
-                if target != end and target not in written:
+            for read, target in alternatives.get(state, ()):
+                words = [call(read) if isinstance(read, int) else read]
+                while (
+                    target not in (begin, end) and entered[target] == len(alternatives.get(target, ())) == 1
+                ):
+                    [(read, target)] = alternatives[target]
+                    words.append(call(read) if isinstance(read, int) else read)
+                if target != end:
+                    words.append(_state(target))
                     states.append(target)
+                parts.append(" ".join(filter(None, words)).replace('" "', "") or '""')
             lines.append(f"{_state(state)} ::= {' | '.join(dict.fromkeys(parts)) if parts else _NOTHING}")
     if any(_NOTHING in line for line in lines):
         lines.append(f"{_NOTHING} ::= [a] {_NOTHING}")
@@ -78,22 +87,40 @@ def _state(state: int) -> str:
     return f"s{state}" if state >= 0 else f"begin_{-state}"
 
 
-def _characters(low: int, high: int, is_byte: bool) -> str:
-    """Return a character class, without surrogates."""
+def _alternatives(edges: list[Edge]) -> list[tuple[str | int, int]]:
+    """What a state reads, a character class, a character or the number of a rule, and the next state.
+    Characters that lead to the same state are one class."""
+    found: dict[tuple[str | int, int], None] = {}
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for kind, a, b, target in edges:
+        if kind == EMPTY:
+            found["", target] = None
+        elif kind == CALL:
+            found[a, target] = None
+        else:
+            ranges.setdefault(target, []).extend(_without_surrogates(a, b))
+    return [*((_class(some), target) for target, some in ranges.items() if some), *found]
+
+
+def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
     first, last = _SURROGATES
-    parts = [(low, min(high, first - 1)), (max(low, last + 1), high)] if not is_byte else [(low, high)]
-    if low > last or high < first:
-        parts = [(low, high)]
-    return f"[{''.join(_range(a, b) for a, b in parts if a <= b)}]"
+    parts = (low, min(high, first - 1)), (max(low, last + 1), high)
+    return [(low, high) for low, high in parts if low <= high]
 
 
-def _range(low: int, high: int) -> str:
-    return _character(low) if low == high else f"{_character(low)}-{_character(high)}"
+def _class(ranges: list[tuple[int, int]]) -> str:
+    """Return a character class; a single character as a text."""
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return f'"{_character(ranges[0][0])}"'
+    return f"[{''.join(map(_range, ranges))}]"
+
+
+def _range(one: tuple[int, int]) -> str:
+    return "-".join(map(_character, dict.fromkeys(one)))
 
 
 def _character(code: int) -> str:
     if 0x30 <= code <= 0x39 or 0x41 <= code <= 0x5A or 0x61 <= code <= 0x7A:
         return chr(code)
-    if code < 0x100:
-        return f"\\x{code:02x}"
+    # not \x: it takes all hexadecimal digits that follow
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -217,11 +217,6 @@ class Rows:
                 self.call(state, called[which], first + target)
             self.empty(first + source, state)
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """The numbers of states and of edges."""
-        return self._n_states, self._edges.count
-
     def table(self) -> NDArray[np.int64]:
         """Return all edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()
