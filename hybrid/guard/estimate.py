@@ -89,7 +89,9 @@ _REST = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 
 _REPEATS = re.compile(r'(?<!\\)"|(\)?)\{(?=\d|,\d)(\d{0,9}),?(\d{0,9})')
 
-_ESCAPED = re.compile(r"\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])")
+_ESCAPED = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u00(24|2[89]|2[cC]|3[0-9]|4[1-9a-fA-F]|5[0-9aAbBdD]|6[1-9a-fA-F]|7[0-9aAbBdD])"
+)
 """Escapes of letters, digits, brackets and "$": a schema may spell in this way what is searched for here."""
 
 _STEPS = re.compile(r'"multipleOf"\s*:\s*(\d{1,9})')
@@ -111,7 +113,7 @@ def _without_escapes(text: str) -> str:
     """Return a JSON text with those characters written out that `_ESCAPED` finds."""
     if "\\u00" not in text:
         return text
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return _ESCAPED.sub(lambda found: found[1] + chr(int(found[2], 16)), text)
 
 
 def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:

@@ -10,6 +10,7 @@ Limits: there is a rule for each state, so the text of a large schema is long.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
 
@@ -98,25 +99,20 @@ def _alternatives(edges: list[Edge]) -> list[tuple[str | int, int]]:
         elif kind == CALL:
             found[a, target] = None
         else:
-            ranges.setdefault(target, []).extend(_without_surrogates(a, b))
-    return [*((_class(some), target) for target, some in ranges.items() if some), *found]
+            ranges.setdefault(target, []).append((a, b))
+    return [*((_class(tuple(some)), target) for target, some in ranges.items()), *found]
 
 
-def _without_surrogates(low: int, high: int) -> list[tuple[int, int]]:
-    first, last = _SURROGATES
-    parts = (low, min(high, first - 1)), (max(low, last + 1), high)
-    return [(low, high) for low, high in parts if low <= high]
-
-
-def _class(ranges: list[tuple[int, int]]) -> str:
-    """Return a character class; a single character as a text."""
+@lru_cache(maxsize=4096)
+def _class(ranges: tuple[tuple[int, int], ...]) -> str:
+    """Return a character class without surrogates; a single character as a text."""
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return f'"{_character(ranges[0][0])}"'
-    return f"[{''.join(map(_range, ranges))}]"
-
-
-def _range(one: tuple[int, int]) -> str:
-    return "-".join(map(_character, dict.fromkeys(one)))
+    first, last = _SURROGATES
+    parts = [part for a, b in ranges for part in ((a, min(b, first - 1)), (max(a, last + 1), b))]
+    return (
+        f"[{''.join('-'.join(map(_character, dict.fromkeys(part))) for part in parts if part[0] <= part[1])}]"
+    )
 
 
 def _character(code: int) -> str:
