@@ -272,7 +272,10 @@ class Walk:
         matcher = self.truth.matcher
         if matcher is not None:
             others, self.sides = self.sides, [side for side in self.sides if side.compiled.classifier is None]
-            self.each("get_captures", lambda side: side.matcher.get_captures(), matcher.get_captures())
+            if (
+                "{" not in self.case.drawn.source
+            ):  # XGrammar gives no captures of a repeated rule (docs/limits.md)
+                self.each("get_captures", lambda side: side.matcher.get_captures(), matcher.get_captures())
             self.each("temperature", lambda side: side.matcher.temperature, matcher.temperature)
             self.sides = others
 
