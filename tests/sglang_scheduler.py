@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import itertools
 import random
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -29,6 +28,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import backend_factory
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
+from hybrid.drafts import Draft, links
 from tests.matchers import bits_of
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
@@ -216,9 +216,5 @@ def draft_tree(
                 grammar.rollback(1)
 
     draw(0)
-    first = [one[0] if one else -1 for one in children]
-    after = [-1] * n
-    for one in children:
-        for left, right in itertools.pairwise(one):
-            after[left] = right
-    return first, after, tokens
+    below_root = Draft(tokens[1:], [parent - 1 for parent in parents[1:]], [])
+    return *links(below_root), tokens

@@ -144,10 +144,9 @@ class XGrammarGrammarBackend(BaseGrammarBackend):
         return xgrammar.GrammarCompiler(tokenizer_info=tokenizer_info, cache_enabled=False)
 
     def _from_context(self, ctx, key_string, grammar_stats):
-        matcher = xgrammar.GrammarMatcher(ctx, override_stop_tokens=self.override_stop_tokens)
-        return XGrammarGrammar(
-            matcher, self.vocab_size, ctx, self.override_stop_tokens, key_string, grammar_stats
-        )
+        stops = self.override_stop_tokens
+        matcher = xgrammar.GrammarMatcher(ctx, override_stop_tokens=stops)
+        return XGrammarGrammar(matcher, self.vocab_size, ctx, stops, key_string, grammar_stats)
 
     def _init_value_dispatch(self, key, require_reasoning):
         kind, text = key
@@ -218,9 +217,9 @@ class ReasonerGrammarBackend(BaseGrammarBackend):
 
     def _init_value_dispatch(self, key, reasoning):
         found = self.grammar_backend._init_value_dispatch(key, reasoning)
-        return (
-            found if isinstance(found, InvalidGrammarObject) else self._make_grammar_object(found, reasoning)
-        )
+        if isinstance(found, InvalidGrammarObject):
+            return found
+        return self._make_grammar_object(found, reasoning)
 
 
 class ReasoningParser:
@@ -244,10 +243,8 @@ class GrammarManager:
         self.grammar_backend, self.grammar_queue = backend, []
 
     def process_req_with_grammar(self, req):
-        value, is_hit = self.grammar_backend.get_cached_or_future_value(
-            req.grammar_key, req.require_reasoning
-        )
-        req.grammar = value
+        key = req.grammar_key
+        req.grammar, is_hit = self.grammar_backend.get_cached_or_future_value(key, req.require_reasoning)
         if not is_hit:
             self.grammar_queue.append(req)
         return not is_hit
@@ -330,6 +327,11 @@ def generate_token_bitmask(
     return rows, grammar
 
 
+def named(*objects: Any) -> dict[str, Any]:
+    """Return classes and functions by name."""
+    return {one.__name__: one for one in objects}
+
+
 def stand_in(**serving: Any) -> dict[str, ModuleType]:
     """Return modules by name, to be put into `sys.modules`.
 
@@ -348,24 +350,15 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
         CHOICES: {"GRAMMAR_BACKEND_CHOICES": choices, "add_grammar_backend_choices": choices.extend},
         BASE: {
             "GRAMMAR_BACKEND_REGISTRY": registry, "register_grammar_backend": registry.__setitem__,
-            "GrammarRow": GrammarRow, "InvalidGrammarObject": InvalidGrammarObject,
+            **named(GrammarRow, InvalidGrammarObject),
         },
-        XGRAMMAR: {
-            "XGrammarGrammar": XGrammarGrammar, "XGrammarGrammarBackend": XGrammarGrammarBackend,
-            "TokenizerNotSupportedError": TokenizerNotSupportedError,
-        },
-        REASONER: {
-            "ReasonerGrammarObject": ReasonerGrammarObject, "ReasonerGrammarBackend": ReasonerGrammarBackend,
-        },
-        PARSER: {"ReasoningParser": ReasoningParser},
-        SPECULATION: {
-            "traverse_tree": traverse_tree, "generate_token_bitmask": generate_token_bitmask,
-        },
-        MANAGER: {"GrammarManager": type("GrammarManager", (GrammarManager,), {})},
-        FINISH: {"FINISH_ABORT": FINISH_ABORT},
-        STREAMER: {
-            "SchedulerOutputStreamer": type("Streamer", (SchedulerOutputStreamer,), {}),
-        },
+        XGRAMMAR: named(XGrammarGrammar, XGrammarGrammarBackend, TokenizerNotSupportedError),
+        REASONER: named(ReasonerGrammarObject, ReasonerGrammarBackend),
+        PARSER: named(ReasoningParser),
+        SPECULATION: named(traverse_tree, generate_token_bitmask),
+        MANAGER: named(type("GrammarManager", (GrammarManager,), {})),
+        FINISH: named(FINISH_ABORT),
+        STREAMER: named(type("SchedulerOutputStreamer", (SchedulerOutputStreamer,), {})),
         CONTEXT: {
             "get_context": lambda: context, "get_serving": lambda: SimpleNamespace(**{**options, **serving}),
             "overridden": overridden,
@@ -396,8 +389,6 @@ def request_of(backend: Any, kind: str, text: str, reasoning: bool = False) -> A
 def rows_of(grammars: list[Any], size: int) -> torch.Tensor:
     """Return the mask of a batch, as SGLang's sampling asks for it."""
     mask = torch.full((len(grammars), (size + 31) // 32), -1, dtype=torch.int32)
-    entries = [
-        GrammarRow(row, grammar) for row, grammar in enumerate(grammars) if not grammar.is_terminated()
-    ]
+    entries = [GrammarRow(row, one) for row, one in enumerate(grammars) if not one.is_terminated()]
     grammars[0].fill_vocab_mask_batched(entries, mask)
     return mask

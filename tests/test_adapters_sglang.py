@@ -6,21 +6,12 @@ import time
 
 import pytest
 
+from adapters.xgrammar import BatchGrammarMatcher
+from tests import sglang_stand_in as stand_in
 from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
-from tests.sglang_stand_in import (
-    BASE,
-    CHOICES,
-    CONTEXT,
-    THINK_END,
-    InvalidGrammarObject,
-    ReasonerGrammarBackend,
-    ReasonerGrammarObject,
-    XGrammarGrammarBackend,
-    request_of,
-    rows_of,
-)
+from tests.sglang_stand_in import BASE, CHOICES, CONTEXT, THINK_END, request_of, rows_of
 
 # --- How it is found -------------------------------------------------------------------------------------
 
@@ -124,9 +115,9 @@ def test_what_follows_the_end_is_not_read(make):
 
 
 def test_a_release_that_makes_grammars_in_another_way_is_an_error_at_start(make, monkeypatch):
-    own = XGrammarGrammarBackend._from_context
+    own = stand_in.XGrammarGrammarBackend._from_context
     monkeypatch.setattr(
-        XGrammarGrammarBackend, "_compiled",
+        stand_in.XGrammarGrammarBackend, "_compiled",
         lambda self, kind, text, compile_it: own(self, compile_it(), text, None),
     )  # fmt: skip
     with pytest.raises(TypeError, match=r"this release of SGLang made a .*XGrammarGrammar where"):
@@ -135,9 +126,10 @@ def test_a_release_that_makes_grammars_in_another_way_is_an_error_at_start(make,
 
 def test_a_release_that_wraps_grammars_in_another_way_is_an_error_at_start(make, monkeypatch):
     def wrapped(self, key, reasoning):
-        return ReasonerGrammarObject(self.grammar_backend._init_value_dispatch(key, reasoning), THINK_END, 0)
+        found = self.grammar_backend._init_value_dispatch(key, reasoning)
+        return stand_in.ReasonerGrammarObject(found, THINK_END, 0)
 
-    monkeypatch.setattr(ReasonerGrammarBackend, "_init_value_dispatch", wrapped)
+    monkeypatch.setattr(stand_in.ReasonerGrammarBackend, "_init_value_dispatch", wrapped)
     make()
     with pytest.raises(TypeError, match=r"made a .*ReasonerGrammarObject where"):
         make(reasoning_parser="bang")
@@ -165,8 +157,8 @@ def test_ranks_decide_alike(make, tp_size, pp_size):
 
 def test_an_environment_variable_makes_it_sglangs_own(make, monkeypatch):
     monkeypatch.setenv("EQUIMASK_SGLANG", "0")
-    assert type(make()) is XGrammarGrammarBackend
-    assert type(make(reasoning_parser="bang")) is ReasonerGrammarBackend
+    assert type(make()) is stand_in.XGrammarGrammarBackend
+    assert type(make(reasoning_parser="bang")) is stand_in.ReasonerGrammarBackend
 
 
 @pytest.mark.parametrize(
@@ -216,7 +208,7 @@ def test_equal_requests_share_a_grammar_and_nothing_else(make, parser):
 def test_a_grammar_that_is_wrong_stays_wrong(make, parser):
     backend = make(reasoning_parser=parser)
     refused = request_of(backend, "ebnf", "root ::= nowhere")
-    assert isinstance(refused, InvalidGrammarObject) and "EBNF" in refused.error_message
+    assert isinstance(refused, stand_in.InvalidGrammarObject) and "EBNF" in refused.error_message
     assert request_of(backend, "ebnf", "root ::= nowhere") is refused
 
 
@@ -227,15 +219,15 @@ def test_one_that_took_too_long_may_come_again(make, monkeypatch, parser):
     slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
     began = time.monotonic()
     refused = request_of(backend, "json", slow)
-    assert isinstance(refused, InvalidGrammarObject) and "seconds" in refused.error_message
+    assert isinstance(refused, stand_in.InvalidGrammarObject) and "seconds" in refused.error_message
     assert time.monotonic() - began < 20 and not backend.cache
-    backend.set_cache(("json", slow), InvalidGrammarObject("SGLang has waited for too long"))
+    backend.set_cache(("json", slow), stand_in.InvalidGrammarObject("SGLang has waited for too long"))
     assert not backend.cache
 
 
 def test_an_engine_starts_where_nothing_compiles_in_time(make, monkeypatch):
     monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "1e-9")
-    assert isinstance(request_of(make(), "ebnf", EBNF), InvalidGrammarObject)
+    assert isinstance(request_of(make(), "ebnf", EBNF), stand_in.InvalidGrammarObject)
 
 
 def test_the_least_recently_used_goes_first(sglang):
@@ -292,8 +284,6 @@ def test_a_batch_of_all_kinds(make):
 
 
 def test_batches_are_filled_together(make, monkeypatch):
-    from adapters.xgrammar import BatchGrammarMatcher
-
     counted = []
     together = BatchGrammarMatcher.batch_fill_next_token_bitmask
 
@@ -348,8 +338,6 @@ def test_what_fails_ends_its_request_and_no_other(pair, monkeypatch, name):
 
 
 def test_a_batch_that_fails_is_filled_one_by_one(pair, monkeypatch):
-    from adapters.xgrammar import BatchGrammarMatcher
-
     monkeypatch.setattr(BatchGrammarMatcher, "batch_fill_next_token_bitmask", fail)
     breaking(monkeypatch, pair[0], "fill_next_token_bitmask")
     rows = rows_of(pair, SIZE)

@@ -15,30 +15,45 @@ import xgrammar
 from equivalence import BudgetExceeded
 from tests.engine_requests import fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
-from tests.vllm_stand_in import BACKEND, MANAGER, MODULES, config, installed
+from tests.vllm_stand_in import BACKEND, FRONT_MODULES, MANAGER, MODULES, config, installed
 
 
 @pytest.fixture
 def vllm(monkeypatch):
-    """A function that installs a stand-in for vLLM, and returns the adapter and two modules of vLLM."""
+    """A function that installs a stand-in for vLLM, and returns the adapter and three modules of vLLM: of the
+    manager, of the backend, and of the front end."""
     for name in ("EQUIMASK_VLLM", "EQUIMASK_VLLM_COMPILE_SECONDS", "EQUIMASK_VLLM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EQUIMASK_VLLM_METRICS", "0")
     with installed(monkeypatch) as put:
 
-        def three(**sources: str) -> tuple[ModuleType, ModuleType, ModuleType]:
+        def four(**sources: str) -> tuple[ModuleType, ...]:
             adapter, modules = put(**sources)
-            return adapter, modules[MODULES[2]], modules[MODULES[3]]
+            return adapter, *(modules[name] for name in (*MODULES[2:], FRONT_MODULES[0]))
 
-        yield three
+        yield four
 
 
 @pytest.fixture
 def manager(vllm):
     """The stand-in's module of managers, with the adapter registered."""
-    adapter, module, _ = vllm()
+    adapter, module, *_ = vllm()
     adapter.register()
     return module
+
+
+@pytest.fixture
+def engine(vllm, monkeypatch):
+    """A function that registers the adapter with settings, and makes an engine's manager."""
+
+    def make(**settings: str):
+        for name, value in settings.items():
+            monkeypatch.setenv(f"EQUIMASK_VLLM_{name}", value)
+        adapter, module, *_ = vllm()
+        adapter.register()
+        return module.StructuredOutputManager(small())
+
+    return make
 
 
 def small(backend: str = "auto"):
@@ -56,7 +71,7 @@ def mask_of(matcher) -> list[int]:
 
 
 def test_backends_of_an_engine_run_over_our_names(vllm):
-    adapter, manager, backend = vllm()
+    adapter, manager, backend, _ = vllm()
     assert not adapter.is_registered()
     adapter.register()
     bound = backend.xgr, manager.XgrammarBackend, manager.StructuredOutputManager.__init__
@@ -82,7 +97,7 @@ def test_backends_of_an_engine_run_over_our_names(vllm):
     ],
 )
 def test_masks_are_those_of_the_same_backend_without_us(vllm, kind, text, document):
-    adapter, manager, _ = vllm()
+    adapter, manager, *_ = vllm()
     backend = manager.XgrammarBackend(small(), small().model_config.tokenizer, SIZE)
     theirs = backend.compile_grammar(kind, text)
     assert type(theirs) is xgrammar.GrammarMatcher
@@ -105,8 +120,8 @@ def test_ranks_that_schedule_for_themselves_decide_alike(manager, executor):
     assert found == 2 * [executor == "external_launcher"]
 
 
-def test_each_request_has_stop_tokens_of_its_own(manager):
-    made = manager.StructuredOutputManager(small())
+def test_each_request_has_stop_tokens_of_its_own(engine):
+    made = engine()
     first, second = (made.grammar_init("ebnf", "root ::= [0-9]+", stops) for stops in ({EOT}, None))
     for matcher, stop, other in ((first, EOT, STOP), (second, STOP, EOT)):
         assert stop not in mask_of(matcher)
@@ -118,17 +133,17 @@ def test_each_request_has_stop_tokens_of_its_own(manager):
 
 
 def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch):
-    adapter, manager, _ = vllm()
+    adapter, manager, *_ = vllm()
     adapter.register()
     monkeypatch.setattr("joblib.cpu_count", lambda: 5)
     assert manager.StructuredOutputManager(small()).workers == 3
-    adapter, manager, _ = vllm(manager=MANAGER.replace("multiprocessing", "os"))
+    adapter, manager, *_ = vllm(manager=MANAGER.replace("multiprocessing", "os"))
     adapter.register()  # which finds no name to bind
     assert manager.StructuredOutputManager(small()).workers == ((os.cpu_count() or 1) + 1) // 2
 
 
-def test_many_threads_compile_at_once(manager):
-    made = manager.StructuredOutputManager(small())
+def test_many_threads_compile_at_once(engine):
+    made = engine()
     made.grammar_init("ebnf", EBNF)
 
     def compiled(number: int) -> list[int]:
@@ -156,7 +171,7 @@ def test_the_first_request_finds_the_backend_that_is_warm(manager):
 
 
 def test_another_engine_gets_a_backend_of_its_own(manager):
-    first, second = manager.StructuredOutputManager(small()), manager.StructuredOutputManager(small())
+    first, second = (manager.StructuredOutputManager(small()) for _ in range(2))
     for made in (first, second):
         made.grammar_init("ebnf", EBNF)
         assert made.backend.vllm_config is made.vllm_config and made.backend.tokenizer is made.tokenizer
@@ -182,7 +197,7 @@ def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(manager, caplog
 
 
 def test_a_backend_with_compilers_of_its_own_is_an_error_at_start(vllm):
-    adapter, manager, backend = vllm()
+    adapter, manager, backend, _ = vllm()
     adapter.register()
     backend.XgrammarBackend._create_compiler = staticmethod(xgrammar.GrammarCompiler)
     with pytest.raises(TypeError, match="did not replace all compilers"):
@@ -204,7 +219,7 @@ def test_a_backend_with_compilers_of_its_own_is_an_error_at_start(vllm):
     ],
 )  # fmt: skip
 def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
-    adapter, first, second = vllm(backend=backend, manager=manager)
+    adapter, first, second, _ = vllm(backend=backend, manager=manager)
     before = dict(vars(first)), dict(vars(second))
     with pytest.raises(adapter.CannotRegister, match=why) as caught:
         adapter.register()
@@ -213,14 +228,14 @@ def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
 
 
 def test_it_is_loud_where_modules_are_missing(vllm, monkeypatch):
-    adapter, _, _ = vllm()
+    adapter, *_ = vllm()
     monkeypatch.delitem(sys.modules, MODULES[3])
     with pytest.raises(adapter.CannotRegister, match=f"there is no module {MODULES[3]}"):
         adapter.register()
 
 
 def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
-    adapter, manager, backend = vllm()
+    adapter, manager, backend, _ = vllm()
     monkeypatch.setenv("EQUIMASK_VLLM", "0")
     adapter.register()
     assert not adapter.is_registered()
@@ -232,10 +247,9 @@ def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
     [
         ("", "no", "must be 1 (the default) or 0"),
         ("", "", "must be 1 (the default) or 0"),
-        *(
-            ("_COMPILE_SECONDS", value, "must be a positive number of seconds")
-            for value in ("two", "0", "inf")
-        ),
+        ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
+        ("_COMPILE_SECONDS", "0", "must be a positive number of seconds"),
+        ("_COMPILE_SECONDS", "inf", "must be a positive number of seconds"),
         ("_CHECK_SECONDS", "soon", "must be a positive number of seconds"),
         ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
         ("_DRAFTS", "yes", "must be 0 (the default) or 1"),
@@ -244,7 +258,7 @@ def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
     ],
 )
 def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, name, value, allowed):
-    adapter, _, _ = vllm()
+    adapter, *_ = vllm()
     name = f"EQUIMASK_VLLM{name}"
     monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
     monkeypatch.setenv(name, value)
@@ -254,23 +268,16 @@ def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, name, value
     assert not adapter.is_registered()
 
 
-def test_bounds_of_the_operator_are_the_compilers(vllm, monkeypatch, tmp_path):
-    adapter, manager, _ = vllm()
-    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "2.5")
-    monkeypatch.setenv("EQUIMASK_VLLM_CACHE_DIR", str(tmp_path / "kept"))
-    adapter.register()
-    manager.StructuredOutputManager(small())
-    warm = manager.XgrammarBackend.warm
+def test_bounds_of_the_operator_are_the_compilers(engine, tmp_path):
+    engine(COMPILE_SECONDS="2.5", CACHE_DIR=str(tmp_path / "kept"))
+    warm = sys.modules[MODULES[2]].XgrammarBackend.warm  # type: ignore[attr-defined]
     assert warm.compiler.hybrid.budget.seconds == 2.5
     kept = {path.name.partition("-")[0] for path in (tmp_path / "kept").iterdir()}
     assert "trie" in kept  # of the vocabulary
 
 
-def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):
-    adapter, manager, _ = vllm()
-    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "0.3")
-    adapter.register()
-    made = manager.StructuredOutputManager(small())
+def test_a_grammar_that_takes_too_long_fails_alone(engine):
+    made = engine(COMPILE_SECONDS="0.3")
     slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
     began = time.monotonic()
     with pytest.raises(BudgetExceeded) as caught:
@@ -279,12 +286,9 @@ def test_a_grammar_that_takes_too_long_fails_alone(vllm, monkeypatch):
     assert mask_of(made.grammar_init("ebnf", EBNF)) == [*DIGITS, ord("a")]
 
 
-def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, caplog):
-    adapter, manager, _ = vllm()
-    monkeypatch.setenv("EQUIMASK_VLLM_COMPILE_SECONDS", "1e-9")
-    adapter.register()
+def test_an_engine_starts_where_nothing_compiles_in_time(engine, caplog):
     with caplog.at_level(logging.WARNING, "vllm.equimask"):
-        made = manager.StructuredOutputManager(small())
+        made = engine(COMPILE_SECONDS="1e-9")
     assert "time limit was reached" in caplog.text
     with pytest.raises(BudgetExceeded):
         made.grammar_init("ebnf", EBNF)
@@ -295,9 +299,9 @@ def test_an_engine_starts_where_nothing_compiles_in_time(vllm, monkeypatch, capl
 
 
 @pytest.fixture
-def two(manager):
+def two(engine):
     """Two matchers of one grammar that have read one token."""
-    made = manager.StructuredOutputManager(small())
+    made = engine()
     matchers = [made.grammar_init("ebnf", EBNF, stops) for stops in ({STOP, EOT}, None)]
     for matcher in matchers:
         assert matcher.accept_token(ord("a"))

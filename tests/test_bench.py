@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,7 @@ from bench.request import Request
 from bench.schema_rows import Row
 from equivalence.vocabulary import Vocabulary
 from hybrid.testing.comparison import Comparison, Disagreement
-from tests.benches import (  # noqa: F401 - some are fixtures
-    fixture_vocabulary,
-    fixture_vocabulary_file,
-    recorded,
-    run,
-    write_schemas,
-)
+from tests.benches import fixture_vocabulary, fixture_vocabulary_file, recorded, run, write_schemas  # noqa: F401 - fixtures
 
 OBJECT_SCHEMA = {
     "type": "object",
@@ -51,18 +46,21 @@ def schema_folder(tmp_path: Path) -> Path:
     return write_schemas(tmp_path / "schemas", contents)
 
 
+@pytest.fixture
+def run_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> Callable[..., tuple[str, Any]]:
+    """Run `bench schemas` with more arguments to an exit status; return its output and its record."""
+    given = ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder)
+    return partial(recorded, tmp_path / "records" / "schemas.json", *given)
+
+
 def differ(*_: object, **__: object) -> Comparison:
     """Stand-in for a comparison: one bit differs."""
     item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
     return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
 
 
-def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
-    output, record = recorded(
-        tmp_path / "records" / "schemas.json",
-        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
-        *("--walks", 2, "--walk-steps", 30, "--threads", 1),
-    )
+def test_schemas(run_schemas: Callable[..., tuple[str, Any]]) -> None:
+    output, record = run_schemas("--walks", 2, "--walk-steps", 30, "--threads", 1)
     assert record["benchmark"] == "schemas"
     assert record["arguments"]["threads"] == 1
     assert record["machine"]["cores"] >= 1
@@ -88,15 +86,10 @@ def test_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> N
     assert "through one document" in " ".join(output.split())
 
 
-def test_schemas_on_two_strategies_beside_llguidance(
-    vocabulary_file: str, schema_folder: Path, tmp_path: Path
-) -> None:
+def test_schemas_on_two_strategies_beside_llguidance(run_schemas: Callable[..., tuple[str, Any]]) -> None:
     pytest.importorskip("llguidance")
-    output, record = recorded(
-        tmp_path / "out.json",
-        *("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder),
-        *("--threads", 1, "--beside", "representatives", "--llguidance", "--cold-caches"),
-    )
+    given = ("--threads", 1, "--beside", "representatives", "--llguidance", "--cold-caches")
+    output, record = run_schemas(*given)
     rows = {row["name"]: row for row in record["rows"]}
     for name in ("object", "choice"):
         beside = rows[name]["beside"]["representatives"]
@@ -119,20 +112,10 @@ def test_schemas_on_two_strategies_beside_llguidance(
 
 
 def test_a_difference_is_printed_and_ends_with_status_1(
-    vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_schemas: Callable[..., tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hybrid.testing.mask_comparison.compare_along", differ)
-    named = (
-        "schemas",
-        "--vocabulary",
-        vocabulary_file,
-        "--schemas",
-        schema_folder,
-        "--limit",
-        4,
-        "--no-warm",
-    )
-    output, record = recorded(tmp_path / "out.json", *named, status=1)
+    output, record = run_schemas("--limit", 4, "--no-warm", status=1)
     assert "DIFFERENCE object: compared: mask at step 3" in output
     assert record["summary"]["not_alike"] == ["choice", "object", "order"]
     assert record["summary"]["spreads"]["first mask, ours"]["count"] == 0
@@ -146,14 +129,12 @@ def test_only_one_side_refusing_is_a_difference(
         monkeypatch.undo()
         return row
 
-    def fail(error: Exception) -> Callable[..., Any]:
-        return Mock(side_effect=error)
-
     bench = schemas.SchemaBench(vocabulary, cache=False)
-    monkeypatch.setattr(bench, "_compile_plain", fail(RuntimeError("no")))
+    monkeypatch.setattr(bench, "_compile_plain", Mock(side_effect=RuntimeError("no")))
     row = measured({"type": "string"})
     assert (row.outcome, row.alike) == ("only XGrammar refuses", False)
-    monkeypatch.setattr(bench, "ours", Mock(compile_json_schema=fail(IndexError("on purpose"))))
+    crash = Mock(side_effect=IndexError("on purpose"))
+    monkeypatch.setattr(bench, "ours", Mock(compile_json_schema=crash))
     row = measured({"type": "string"})
     assert (row.outcome, row.alike, row.refusals) == ("ours crashes", False, ["IndexError: on purpose"])
     row = measured(REFUSED_SCHEMA)

@@ -16,13 +16,7 @@ from tokenizers import Tokenizer
 from bench import memory, scaling
 from bench.peers import cfgzip
 from equivalence import Vocabulary, compute_classes
-from tests.benches import (  # noqa: F401 - some are fixtures
-    fixture_vocabulary,
-    fixture_vocabulary_file,
-    recorded,
-    run,
-    write_schemas,
-)
+from tests.benches import fixture_vocabulary, fixture_vocabulary_file, recorded, run, write_schemas  # noqa: F401 - fixtures
 from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, differ
 
 

@@ -39,14 +39,10 @@ RECORDS = {
         "bench": "fuzz", "cases": 1, "masks": 7, "wrong_bits": 0, "other_errors": 0, "refusals": {},
         "crashes": 0, "hangs": 0, "rows": [{"kind": "ebnf", "strategy": "auto", "cases": 1, "masks": 7}],
     },
-    "tags": {
-        "benchmark": "tags",
-        "rows": [{
-            "tools": 1, "strategy": "classifier", "first mask, ms": [1.0, 2.0],
-            "masks of a text, ms": [3.0, 4.0], "one the second time, us": [5.0, 6.0],
-            "masks": 3, "differences": 0,
-        }],
-    },
+    "tags": {"benchmark": "tags", "rows": [{
+        "tools": 1, "strategy": "classifier", "first mask, ms": [1.0, 2.0], "masks of a text, ms": [3.0, 4.0],
+        "one the second time, us": [5.0, 6.0], "masks": 3, "differences": 0,
+    }]},
     "tools": {"benchmark": "tools", "rows": [{
         "shape": "tags", "tools": 128, "masks": 9, "differences": 0, "engines": {
             "equimask": {

@@ -10,6 +10,7 @@ from array import array
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, call
 
 import pytest
 import xgrammar
@@ -116,8 +117,7 @@ def accepted(record: Any) -> int:
 
 
 def test_options_are_in_the_record(folder: Path) -> None:
-    given = ("--no-strict", "--in-situ", "--no-json-schema", "--no-llguidance")
-    _, record = ran(folder, *given)
+    _, record = ran(folder, "--no-strict", "--in-situ", "--no-json-schema", "--no-llguidance")
     assert accepted(record) == 4
     assert "strict_mode False" in record["summary"]["options"]
     assert "64 MiB changed before each request" in record["summary"]["options"]
@@ -148,11 +148,8 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
 def test_a_failure_of_xgrammars_cache_is_its_refusal(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: object) -> None:
-        raise RuntimeError("check failed")
-
     bench = schemas.SchemaBench(vocabulary)
-    monkeypatch.setattr(bench, "_compile_plain", fail)
+    monkeypatch.setattr(bench, "_compile_plain", Mock(side_effect=RuntimeError("check failed")))
     row = bench.measure(workloads.SchemaFile("x", {"type": "integer"}, (12,), ()))
     assert row.outcome == "compared without XGrammar's cache"
     assert row.alike and row.comparison.masks > 0
@@ -161,23 +158,16 @@ def test_a_failure_of_xgrammars_cache_is_its_refusal(
 
 
 def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
-    taken: list[int] = []
-
-    def accept(token: int) -> bool:
-        taken.append(token)
-        return token < 9
-
-    def run(complete: bool, ids: list[int]) -> tuple[bool, Request]:
-        request = Request(first_mask=10.0, first_mask_cpu=5.0)
-        return run_document(request, Calls(lambda: None, accept, lambda: complete), ids), request
-
-    whole, one = run(True, [1, 2, 3])
-    assert whole and taken == [1, 2, 3]
+    accept = Mock(side_effect=lambda token: token < 9)
+    one = Request(first_mask=10.0, first_mask_cpu=5.0)
+    assert run_document(one, Calls(lambda: None, accept, lambda: True), [1, 2, 3])
+    assert accept.mock_calls == [call(1), call(2), call(3)]
     assert 10.0 < (one.document or 0.0) < 11.0 and 5.0 < (one.document_cpu or 0.0) < 6.0
     assert len(one.mask) == len(one.token) == 3
-    for complete, ids in ((True, [1, 9, 2]), (False, [1])):
-        whole, other = run(complete, ids)
-        assert not whole and other.document is None
+    for complete, ids in ((lambda: True, [1, 9, 2]), (lambda: False, [1])):
+        other = Request(first_mask=10.0, first_mask_cpu=5.0)
+        assert not run_document(other, Calls(lambda: None, accept, complete), ids)
+        assert other.document is None
 
 
 def test_an_engine_that_fails_without_raising_is_refused() -> None:
@@ -250,11 +240,8 @@ def test_a_burst_is_served_by_two_threads_and_timed_from_its_beginning() -> None
 
 
 def test_a_burst_passes_errors_on() -> None:
-    def serve(schema: int) -> int:
-        raise KeyError(schema)
-
     with pytest.raises(KeyError):
-        burst.run("ours", serve, [1, 2, 3])
+        burst.run("ours", Mock(side_effect=KeyError), [1, 2, 3])
 
 
 def test_each_schema_is_in_one_burst_and_comes_to_all_engines() -> None:
@@ -312,8 +299,7 @@ def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) 
     """The same version of XGrammar, installed in another folder, serves them in another process."""
     other = tmp_path / "elsewhere"
     other.mkdir()
-    package = Path(xgrammar.__file__).parent
-    (other / "xgrammar").symlink_to(package)
+    (other / "xgrammar").symlink_to(Path(xgrammar.__file__).parent)
     _, record = ran(folder, "--no-llguidance", "--xgrammar-elsewhere", other)
     name = f"XGrammar {metadata.version('xgrammar')}"
     rows = {row["name"]: row["requests"] for row in record["rows"]}

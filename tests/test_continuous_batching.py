@@ -120,14 +120,12 @@ def test_what_a_manager_has_to_be():
 
 def test_masks_are_those_of_matchers():
     processor = BatchingGrammarProcessor(WORDS)
-    texts = ["", "ye", "yes", "m", "maybe"]
-    states = [_state(f"r{index}", _ids(text)) for index, text in enumerate(texts)]
-    states.insert(2, _state("own", _ids("ab"), grammar=LETTERS))
-    expected = [expected_ids(WORDS, _ids(text)) for text in texts]
-    expected.insert(2, expected_ids(LETTERS, _ids("ab")))
+    asked = {"": {}, "ye": {}, "ab": {"grammar": LETTERS}, "yes": {}, "m": {}, "maybe": {}}
+    states = [_state(text, _ids(text), **given) for text, given in asked.items()]
+    expected = [expected_ids(given.get("grammar", WORDS), _ids(text)) for text, given in asked.items()]
     for _ in range(2):
         assert _allowed(processor, *states) == expected
-    states[0] = _state("r0", _ids("n"))
+    states[0] = _state("", _ids("n"))
     expected[0] = expected_ids(WORDS, _ids("n"))
     assert _allowed(processor, *reversed(states)) == expected[::-1]
 

@@ -37,7 +37,7 @@ from hybrid import (
 )
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
-from hybrid.device.masking import has_triton, mask_in_torch
+from hybrid.device.masking import has_triton
 from tests import matchers as small
 from tests import test_token_level as token_level
 from tests.classifiers import LETTERED, NESTED, compiled_of
@@ -51,14 +51,6 @@ if DEVICE == "cpu":
 NEEDS_TRITON = pytest.mark.skipif(not has_triton(), reason="Triton is not installed")
 BACKENDS = ["torch", pytest.param("triton", marks=NEEDS_TRITON)]
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-
-
-def mask_rows(backend: str) -> Any:
-    if backend == "torch":
-        return mask_in_torch
-    from hybrid.device.kernel import mask_in_triton
-
-    return mask_in_triton
 
 
 def bitmask_of(flags: np.ndarray) -> torch.Tensor:
@@ -116,7 +108,7 @@ def test_entries_are_masked_as_by_the_bitmask(backend: str, data: st.DataObject)
     expected = values.clone()
     apply_token_bitmask_inplace(expected, bitmask_of(flags))
 
-    mask = mask_rows(backend)
+    mask = DeviceGather(size, DEVICE, backend=backend)._mask_rows
     mask(logits, size, torch.from_numpy(maps).to(DEVICE), staged.to(DEVICE), torch.tensor(entries).int())
     assert same(logits.cpu(), expected)
     logits.fill_(7)

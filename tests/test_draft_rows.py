@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError, MatcherError
 from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.api.draft_rows import fill_trees
-from tests.matchers import mask_of
+from tests.matchers import STRATEGIES, mask_of
 from tests.misuse import WORDS, A, B, buffer, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
@@ -35,8 +35,6 @@ VOCABULARY = Vocabulary.from_bytes(
 )
 GRAMMARS = ('root ::= "a"* "b" "c"?', 'root ::= ("a" | "ab" | "abc") root | "c"', "root ::= [a-c]{2,4}")
 LARK = 'start: A* "b" "c"?\nA: "a"'
-
-STRATEGIES = ("classifier", "representatives", "engine")
 
 
 def compiled_anew() -> list[CompiledGrammar]:
@@ -185,8 +183,7 @@ TREES = (
 def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zeros: bool) -> None:
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
     matchers = [GrammarMatcher(compiler.compile_grammar(grammar)) for grammar in GRAMMARS]
-    parts: Any = [torch.tensor(part) for part in zip(*TREES, strict=True)]
-    child, sibling, token = parts
+    child, sibling, token = (torch.tensor(part) for part in zip(*TREES, strict=True))
     found = buffer(3 * 20).view(20, 3)
     rows = matchers[0]._rows_of(found)
     for finds in (False, True, True):
@@ -209,12 +206,7 @@ def test_trees_of_many_matchers_are_filled_in_one_call(strategy: str, writes_zer
 
 NO_LIST = "drafts must be a list of lists of ids, but is"
 WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
-    "fewer lists": (
-        [[A]],
-        None,
-        BatchError,
-        r"one element for each matcher \(2\), but has 1",
-    ),
+    "fewer lists": ([[A]], None, BatchError, r"one element for each matcher \(2\), but has 1"),
     "one list": ([A, B], None, ArgumentError, "drafts"),
     "no list": (None, None, ArgumentError, f"{NO_LIST} None"),
     "text": ("ab", None, ArgumentError, f"{NO_LIST} 'ab'"),

@@ -115,9 +115,8 @@ def test_the_first_mask_of_a_grammar_is_timed_once(
     strategy: str, semantics: str, kind: str, grammar: Any
 ) -> None:
     options = {} if semantics == "none" else {"semantics": semantics}
-    compiler = GrammarCompiler(
-        VOCABULARY, strategy="auto" if strategy == "classifier" else strategy, **options
-    )
+    asked_for = "auto" if strategy == "classifier" else strategy
+    compiler = GrammarCompiler(VOCABULARY, strategy=asked_for, **options)
     compile_it = getattr(compiler, f"compile_{kind}")
     before = firsts(strategy, semantics)
     compiled = compile_it(grammar)

@@ -32,14 +32,11 @@ def model():
     return make_model(11)
 
 
-def generated(
-    model, prompts: list[str], processor: GrammarLogitsProcessor, **options: Any
-) -> list[list[int]]:
+def generated(model, prompts: list[str], processor, **options: Any) -> list[list[int]]:
     """Generate after each prompt; return the new ids up to the end of the text, without the stop token."""
     inputs = TOKENIZER(prompts, return_tensors="pt", padding=True)
-    output = model.generate(
-        **inputs, logits_processor=[processor], **{"max_new_tokens": 30, "do_sample": False, **options}
-    )
+    options = {"max_new_tokens": 30, "do_sample": False, **options}
+    output = model.generate(**inputs, logits_processor=[processor], **options)
     rows = output[:, inputs["input_ids"].shape[1] :].tolist()
     return [row[: row.index(EOS)] if EOS in row else row for row in rows]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from adapters.engines.continuations import Continuations
 from tests.engines import SIZE, bits
 from tests.matchers import bits_of
 from tests.sglang_backends import installed, maker
@@ -77,16 +78,11 @@ def batch_of(grammars, ids, needs_sync=True):
 
 def test_rows_of_requests_with_grammars_become_chains(make):
     backend, worker = make()
-    grammars = [
-        request_of(backend, "ebnf", 'root ::= "xabcd" [0-9]'),
-        None,
-        request_of(backend, "ebnf", "root ::= [a-z]*"),
-    ]
-    for grammar in (grammars[0], grammars[2]):
+    forced, free = (request_of(backend, "ebnf", f"root ::= {text}") for text in ('"xabcd" [0-9]', "[a-z]*"))
+    for grammar in (forced, free):
         grammar.accept_token(ord("x"))
     made = worker.NGRAMWorker(6, Corpus())
-    batch = batch_of(grammars, [[120], [5], [120]])
-    drafts, mask = made._prepare_draft_tokens(batch)
+    drafts, mask = made._prepare_draft_tokens(batch_of([forced, None, free], [[120], [5], [120]]))
     tokens, ancestors = drafts.reshape(3, 6), mask.reshape(3, 6, 6)
     assert tokens[0].tolist() == [120, *b"abcd", 0]
     assert parents_of(ancestors[0]) == [-1, 0, 1, 2, 3, 0]
@@ -94,10 +90,10 @@ def test_rows_of_requests_with_grammars_become_chains(make):
         assert tokens[row].tolist()[1] == 7 and parents_of(ancestors[row]) == [-1, 0, 0, 0, 0, 0]
     rows = torch.full((6, SIZE // 32), -1, dtype=torch.int32)
     links = [torch.tensor([1, 2, 3, 4, -1, -1]), torch.tensor([-1, 5, -1, -1, -1, -1])]
-    sys.modules[SPECULATION].traverse_tree(*links, torch.from_numpy(tokens[0]), grammars[0], rows, SIZE)
+    sys.modules[SPECULATION].traverse_tree(*links, torch.from_numpy(tokens[0]), forced, rows, SIZE)
     assert [bits(row) for row in rows[:4]] == [[one] for one in b"abcd"]
     assert bits(rows[4]) == [*b"0123456789"]
-    grammars[0].accept_token(ord("a"))  # the grammar has not moved
+    forced.accept_token(ord("a"))  # the grammar has not moved
 
 
 def test_what_others_wrote_is_learned(make):
@@ -105,11 +101,9 @@ def test_what_others_wrote_is_learned(make):
     made = worker.NGRAMWorker(4, Corpus())
     for _ in range(8):
         grammar = request_of(backend, "ebnf", "root ::= [a-z]{5}")
-        read = []
-        for token in b"hello":
+        for at, token in enumerate(b"hello"):
             grammar.accept_token(token)
-            read.append(token)
-            drafts, _ = made._prepare_draft_tokens(batch_of([grammar], [read]))
+            made._prepare_draft_tokens(batch_of([grammar], [b"hello"[: at + 1]]))
     grammar = request_of(backend, "ebnf", "root ::= [a-z]{5}")
     grammar.accept_token(ord("h"))
     drafts, _ = made._prepare_draft_tokens(batch_of([grammar], [[ord("h")]]))
@@ -124,8 +118,6 @@ def test_a_grammar_that_is_behind_or_has_failed_gets_no_chain(make, monkeypatch,
     assert made._prepare_draft_tokens(batch_of([grammar], [[120, 97]]))[0][1] == 7
     assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]], needs_sync=False))[0][1] == 7
     assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == ord("a")
-    from adapters.engines.continuations import Continuations
-
     with monkeypatch.context() as context:
         context.setattr(Continuations, "continue_draft", lambda *_: 1 / 0)
         assert made._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == 7

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from hybrid.drafts import Draft, links
 from tests.engine_requests import fail
 from tests.engines import EBNF, SIZE, STOP, TEXTS, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
@@ -15,21 +16,16 @@ from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_b
 
 def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
     """Return a random tree whose branches follow words, with some tokens that do not fit."""
-    child, sibling, tokens = [-1] * n, [-1] * n, [0] * n
-    depths, last = [0] * n, [-1] * n
+    parents, depths, tokens = [-1] * n, [0] * n, [0] * n
     word = [randomness.choice(words) for _ in range(n)]
     for node in range(1, n):
-        parent = randomness.randrange(max(0, node - 4), node)
+        parents[node] = parent = randomness.randrange(max(0, node - 4), node)
         word[node] = word[parent] if randomness.random() < 0.8 else word[node]
         depths[node] = depths[parent] + 1
         fits = depths[node] <= len(word[node]) and randomness.random() < 0.9
         tokens[node] = word[node][depths[node] - 1] if fits else randomness.choice([STOP, SIZE - 1, SIZE + 9])
-        if last[parent] == -1:
-            child[parent] = node
-        else:
-            sibling[last[parent]] = node
-        last[parent] = node
-    return [torch.tensor(part) for part in (child, sibling, tokens)]
+    below_root = Draft(tokens[1:], [parent - 1 for parent in parents[1:]], [])
+    return [torch.tensor(part) for part in (*links(below_root), tokens)]
 
 
 def rows_of_trees(generate, trees, grammars) -> torch.Tensor:

@@ -10,22 +10,11 @@ import pytest
 
 pytest.importorskip("sglang.srt.constrained.grammar_manager")
 
-import numpy as np
-
 from tests.engine_requests import guesses
 from tests.engines import LOOSE, TIGHT
-from tests.matchers import bits_of
+from tests.matchers import ids_of
 from tests.sglang_scheduler import Scheduler
-from tests.test_sglang_managers import (
-    END,
-    KINDS,
-    SIZE,
-    STOP,
-    TOKENIZER,
-    UNTHINK,
-    refused,
-    registered,  # noqa: F401 - an autouse fixture
-)
+from tests.test_sglang_managers import END, KINDS, SIZE, STOP, TOKENIZER, UNTHINK, refused, registered  # noqa: F401 - a fixture
 
 
 @pytest.mark.parametrize("parser", [None, "glm45"])
@@ -35,19 +24,17 @@ def test_stop_tokens_of_a_request_come_at_the_end_only(parser):
     stops = {STOP, END, extra}
     text = TOKENIZER.encode('{"name": "x"}', add_special_tokens=False)
     for number in range(2):  # first compiled, then found in the cache
-        request, other = (
-            ours.request(*KINDS["json"], stop_token_ids=asked) for asked in ({END, extra}, None)
-        )
+        both = [ours.request(*KINDS["json"], stop_token_ids=asked) for asked in ({END, extra}, None)]
         for at, token in enumerate(text):
-            masks = [{*np.flatnonzero(bits_of(row, SIZE))} for row in ours.rows([request, other])]
+            masks = [{*ids_of(row, SIZE)} for row in ours.rows(both)]
             assert not stops & masks[0] and (extra in masks[1]) == (at in (10, 11)), (number, at)
-            for one in (request, other):
+            for one in both:
                 one.grammar.accept_token(token)
-        masks = [{*np.flatnonzero(bits_of(row, SIZE))} for row in ours.rows([request, other])]
+        masks = [{*ids_of(row, SIZE)} for row in ours.rows(both)]
         assert stops <= masks[0] and stops & masks[1] == {STOP}
-        request.grammar.accept_token(END)
-        assert request.grammar.is_terminated()
-        assert str(END) in refused(other.grammar, END)
+        both[0].grammar.accept_token(END)
+        assert both[0].grammar.is_terminated()
+        assert str(END) in refused(both[1].grammar, END)
 
 
 @pytest.mark.parametrize(("parser", "thoughts"), [(None, 0), ("glm45", 0), ("glm45", 7)])
@@ -74,7 +61,7 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
                 else:
                     rows = ours.rows([request])
                 for at, row in enumerate(rows):  # verified one by one
-                    token = int(draw.choice(np.flatnonzero(bits_of(row, SIZE))))
+                    token = draw.choice(ids_of(row, SIZE))
                     request.grammar.accept_token(token)
                     read.append(token)
                     if at + 1 == len(chain) or token != chain[at + 1] or request.grammar.is_terminated():

@@ -12,12 +12,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock, call
 
 import pytest
 
 pytest.importorskip("sglang.srt.constrained.grammar_manager")
 
 import numpy as np
+import xgrammar
 from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES
 from sglang.srt.constrained import base_grammar_backend
 from sglang.srt.parser.inkling_tokenizer import INKLING_SPECIAL_TOKEN_IDS
@@ -311,32 +314,21 @@ def test_ranks_stay_in_step(tmp_path):
 
 
 def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
-    class Odd:
-        def init_xgrammar(self):
-            return None, None
-
-    overridden = []
-    monkeypatch.setattr(
-        "adapters.sglang.backend_factory.get_context",
-        lambda: type("Context", (), {"override": lambda _, name, **new: overridden.append((name, new))})(),
-    )
-    ours = Scheduler("equimask", Odd(), SIZE, {STOP})
+    odd, context = SimpleNamespace(init_xgrammar=lambda: (None, None)), Mock()
+    monkeypatch.setattr("adapters.sglang.backend_factory.get_context", lambda: context)
+    ours = Scheduler("equimask", odd, SIZE, {STOP})
     assert ours.backend is None
-    assert overridden == [("grammar.import_fallback", {"grammar_backend": "none"})]
+    assert context.mock_calls == [call.override("grammar.import_fallback", grammar_backend="none")]
     assert "not supported" in ours.request(*KINDS["regex"]).error
     with pytest.raises(ValueError, match="--enable-strict-thinking"):
-        Scheduler("equimask", Odd(), SIZE, {STOP}, enable_strict_thinking=True)
+        Scheduler("equimask", odd, SIZE, {STOP}, enable_strict_thinking=True)
 
 
 def test_stop_tokens_that_a_tokenizer_gives():
     """Some of SGLang's tokenizers provide the data for XGrammar themselves."""
-    import xgrammar
-
-    class Own:
-        def init_xgrammar(self):
-            return xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_size=SIZE), [7, 9]
-
-    schedulers = [Scheduler(name, Own(), SIZE, {STOP}) for name in ("equimask", "xgrammar")]
+    info = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_size=SIZE)
+    own = SimpleNamespace(init_xgrammar=lambda: (info, [7, 9]))
+    schedulers = [Scheduler(name, own, SIZE, {STOP}) for name in ("equimask", "xgrammar")]
     requests = [s.request(*KINDS["ebnf"]) for s in schedulers]
     for request in requests:
         request.grammar.accept_token(ord("5"))

@@ -4,23 +4,18 @@ import logging
 import random
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from adapters.engines import notices
+from equivalence import BudgetExceeded
+from hybrid.completion import Completion
 from tests.engine_requests import cut_off
 from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
-from tests.sglang_backends import installed, maker, mask_of
-from tests.sglang_stand_in import (
-    FINISH_ABORT,
-    MANAGER,
-    SPECULATION,
-    STREAMER,
-    THINK_END,
-    Request,
-    rows_of,
-)
+from tests.sglang_backends import fixture_make, fixture_sglang, mask_of  # noqa: F401
+from tests.sglang_stand_in import FINISH_ABORT, MANAGER, SPECULATION, STREAMER, THINK_END, Request, rows_of
 
 TOLD: list[notices.Notice] = []
 """What the operator's hook gets, where there is one."""
@@ -29,28 +24,25 @@ TILDE = ord("~")
 
 
 @pytest.fixture
-def serve(monkeypatch):
+def serve(make, monkeypatch):
     """Return a function that starts a backend and returns `ask`, which makes requests with grammars."""
     monkeypatch.setattr(notices, "_hooks", [])
 
-    with installed(monkeypatch) as put:
-        make = maker(put)
+    def serving(parser=None, speculates=None, **settings: str):
+        for name, value in settings.items():
+            monkeypatch.setenv(f"EQUIMASK_SGLANG_{name}", value)
+        backend = make(speculates=speculates, reasoning_parser=parser)
+        manager = sys.modules[MANAGER].GrammarManager(backend)  # type: ignore[attr-defined]
 
-        def serving(parser=None, speculates=None, **settings: str):
-            for name, value in settings.items():
-                monkeypatch.setenv(f"EQUIMASK_SGLANG_{name}", value)
-            backend = make(speculates=speculates, **({"reasoning_parser": parser} if parser else {}))
-            manager = sys.modules[MANAGER].GrammarManager(backend)  # type: ignore[attr-defined]
+        def ask(rid, kind, text, **known) -> Request:
+            request = Request(rid, kind, text, **known)
+            if manager.process_req_with_grammar(request):
+                assert request in manager.get_ready_grammar_requests()
+            return request
 
-            def ask(rid, kind, text, **known) -> Request:
-                request = Request(rid, kind, text, **known)
-                if manager.process_req_with_grammar(request):
-                    assert request in manager.get_ready_grammar_requests()
-                return request
+        return ask
 
-            return ask
-
-        yield serving
+    return serving
 
 
 # --- Stop tokens -----------------------------------------------------------------------------------------
@@ -66,13 +58,11 @@ def test_every_stop_token_of_a_request_is_masked_until_its_text_is_whole(serve, 
         )  # fmt: skip
         plain = ask("plain", "json", SCHEMA)
         stops = {STOP, EOT, TILDE, ord("^")}
-        for token in b'{"a": 1':
+        for token in b'{"a": 1}':
             assert not stops & {*mask_of(request.grammar)}
-            request.grammar.accept_token(token)
-            plain.grammar.accept_token(token)
-        request.grammar.accept_token(ord("}"))
-        plain.grammar.accept_token(ord("}"))
-        assert {*mask_of(request.grammar)} == stops | {*mask_of(plain.grammar)} - {STOP} | {STOP}
+            for one in (request, plain):
+                one.grammar.accept_token(token)
+        assert {*mask_of(request.grammar)} == stops | {*mask_of(plain.grammar)}
         assert {*mask_of(plain.grammar)} & stops == {STOP}
         request.grammar.accept_token(TILDE)
         assert request.grammar.is_terminated()
@@ -271,14 +261,9 @@ def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
 
 
 def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
-    from equivalence import BudgetExceeded
-    from hybrid.completion import Completion
-
-    def fail(*_):
-        raise BudgetExceeded("a token limit needs more than 9 bytes")
-
     request = serve(TOKEN_LIMITS="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
-    monkeypatch.setattr(Completion, "restrict", fail)
+    exceeded = Mock(side_effect=BudgetExceeded("a token limit needs more than 9 bytes"))
+    monkeypatch.setattr(Completion, "restrict", exceeded)
     for _ in range(3):
         assert mask_of(request.grammar)
     assert caplog.text.count(cut_off("a", "a token limit needs more than")) == 1

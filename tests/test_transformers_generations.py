@@ -107,15 +107,8 @@ def test_a_generation_keeps_its_number_of_rows():
 
 def test_prompt_length_takes_any_rows_at_any_time():
     processor = GrammarLogitsProcessor(LETTERS, prompt_length=1)
-    for row in (
-        [5, a, b],
-        [5, a, b, b],
-        [5, b, b, b, c],
-        [5],
-        [6, a],
-        [6, a, a, a, c, EOS, generating.PAD],
-        [6, b, a],
-    ):
+    whole = [6, a, a, a, c, EOS, generating.PAD]
+    for row in ([5, a, b], [5, a, b, b], [5, b, b, b, c], [5], [6, a], whole, [6, b, a]):
         assert call(processor, row) == [expected_ids(LETTERS, row[1:])]
     with pytest.raises(RejectedToken, match="Check prompt_length"):
         call(processor, [6, a, c, a, c])

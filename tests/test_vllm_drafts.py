@@ -8,7 +8,7 @@ import pytest
 from adapters.engines.continuations import Continuations, encode_of
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
-from tests.test_vllm_schema_check import vllm as stand_in_fixture  # noqa: F401 - a fixture
+from tests.test_adapters_vllm import vllm as stand_in_fixture  # noqa: F401 - a fixture
 from tests.vllm_stand_in import MODULES, config
 
 TEXTS = [bytes([byte]) for byte in range(256)] + [b"</s>", b"ab", b"cde"]
@@ -123,11 +123,10 @@ def settings_of(speculation, *, asynchronous=False, executor=None, backend="auto
 def plugin(stand_in_fixture, monkeypatch):  # noqa: F811
     """Return a function that installs the plugin and a stand-in, with the stand-in's manager and
     scheduler."""
-    monkeypatch.delenv("EQUIMASK_VLLM_SEMANTICS")
     monkeypatch.delenv("EQUIMASK_VLLM_DRAFTS", raising=False)
 
     def put(scheduler: str = SCHEDULER):
-        adapter, _, _ = stand_in_fixture()
+        adapter, *_ = stand_in_fixture()
         name = "vllm.v1.core.sched.scheduler"
         module = ModuleType(name)
         exec(scheduler, vars(module))

@@ -6,10 +6,7 @@ import pytest
 
 from tests.vllm_engine_run import run
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")]
 
 
 def asked(enabled: str, n_drafts: int, *options: str):

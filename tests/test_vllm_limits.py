@@ -9,10 +9,7 @@ import pytest
 from tests.vllm_engine_run import run
 from tests.vllm_limits_run import ASKED, MOST_TOKENS, SCHEMAS
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")]
 
 
 def asked(n_drafts: int, **settings: str):
@@ -24,10 +21,7 @@ def asked(n_drafts: int, **settings: str):
 
 @pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
 def test_texts_end_in_time_with_drafts_and_without(semantics):
-    alone, drafted = (
-        asked(0, TOKEN_LIMITS="1", SEMANTICS=semantics),
-        asked(8, TOKEN_LIMITS="1", SEMANTICS=semantics),
-    )
+    alone, drafted = (asked(n_drafts, TOKEN_LIMITS="1", SEMANTICS=semantics) for n_drafts in (0, 8))
     for found in (alone, drafted):
         for how in found["ids"]:
             assert found["reasons"][how] == ["stop"] * len(ASKED), found["texts"][how]

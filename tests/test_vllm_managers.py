@@ -57,7 +57,7 @@ def ids_of(text: str) -> list[int]:
     return TOKENIZER.encode(text, add_special_tokens=False)
 
 
-def manager_of(n_spec: int = 0, rows: int = 8, speculation: dict | None = None):
+def manager_of(n_spec: int = 0, rows: int = 8, **speculation):
     """Make a manager as an engine does."""
     settings = SimpleNamespace(
         parallel_config=SimpleNamespace(distributed_executor_backend=None),
@@ -70,12 +70,16 @@ def manager_of(n_spec: int = 0, rows: int = 8, speculation: dict | None = None):
             skip_tokenizer_init=False, get_vocab_size=lambda: SIZE, is_diffusion=False,
             hf_config=SimpleNamespace(model_type="llama"),
         ),
-        speculative_config=(
-            SimpleNamespace(num_speculative_tokens=n_spec, **(speculation or {})) if n_spec else None
-        ),
+        speculative_config=SimpleNamespace(num_speculative_tokens=n_spec, **speculation) if n_spec else None,
         num_speculative_tokens=n_spec,
     )  # fmt: skip
     return structured_output.StructuredOutputManager(settings)
+
+
+def our_manager(*arguments, **options):
+    """Register the adapter, and make a manager."""
+    adapters.vllm.register()
+    return manager_of(*arguments, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -157,8 +161,8 @@ def test_masks_are_those_without_us(name, stops):
 def test_rows_of_drafts_and_rollback(n_spec):
     def run() -> list:
         manager = manager_of(n_spec)
-        requests = [request_of(manager, name, TEXTS[name][0]) for name in ("json", "ebnf", "regex")]
         texts = {name: ids_of(TEXTS[name][1]) for name in ("json", "ebnf", "regex")}
+        requests = [request_of(manager, name, TEXTS[name][0]) for name in texts]
         found = []
         for at in range(0, 4, 2):
             drafts = {name: texts[name][at : at + n_spec] for name in texts}
@@ -181,27 +185,20 @@ def test_rows_of_drafts_and_rollback(n_spec):
 
 
 def test_rows_of_a_step_are_one_call(monkeypatch):
-    adapters.vllm.register()
-    manager = manager_of(rows=200)
+    manager = our_manager(rows=200)
     requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
     for i, request in enumerate(requests):
         assert manager.accept_tokens(request, ids_of("abc"[: 1 + i % 3]))
     wanted = [{*ids_of(f"abc{i}"[:4])} for i in range(150)]
-    assert [
-        allowed(row) for row in rows_of(manager, requests)
-    ] == wanted  # by vLLM's loop, in several threads
-    calls: list[object] = []
-    monkeypatch.setattr(
-        backend_xgrammar.XgrammarGrammar, "fill_bitmask", lambda *arguments: calls.append(arguments)
-    )
-    assert [allowed(row) for row in rows_of(manager, requests)] == wanted and not calls
+    # by vLLM's loop, in several threads
+    assert [allowed(row) for row in rows_of(manager, requests)] == wanted
+    monkeypatch.setattr(backend_xgrammar.XgrammarGrammar, "fill_bitmask", None)
+    assert [allowed(row) for row in rows_of(manager, requests)] == wanted
 
 
 def test_pools_are_as_large_as_there_are_cores(monkeypatch):
     monkeypatch.setattr("joblib.cpu_count", lambda: 5)
-    theirs = manager_of(rows=200)
-    adapters.vllm.register()
-    ours = manager_of(rows=200)
+    theirs, ours = manager_of(rows=200), our_manager(rows=200)
     assert (ours.executor._max_workers, ours.executor_for_fillmask._max_workers) == (3, 2)
     cores = os.cpu_count() or 1
     assert theirs.executor._max_workers == (cores + 1) // 2
@@ -215,6 +212,19 @@ def test_the_loop_is_one_that_is_known():
     assert steps.digest(kind, backend_xgrammar.XgrammarGrammar) not in steps.KNOWN  # replaced once, not twice
 
 
+class Thinks:
+    """A reasoner whose thoughts end with the token `CALL`."""
+
+    def __init__(self, tokenizer, **options):
+        pass
+
+    def is_reasoning_end(self, ids):
+        return CALL in ids
+
+    def is_reasoning_end_streaming(self, ids, delta):
+        return CALL in delta
+
+
 @pytest.mark.parametrize("parser", ["", "deepseek_r1"])
 @pytest.mark.parametrize("n_spec", [0, 4])
 def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
@@ -222,16 +232,9 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
 
     The steps have drafts that are accepted, refused, or padding, grammars that end, requests that think, and
     one that fails."""
-    adapters.vllm.register()
-    kind = structured_output.StructuredOutputManager
-    by_vllm = kind.grammar_bitmask.__wrapped__
-    randomness = random.Random(n_spec)
-    manager = manager_of(n_spec, rows=32)
-    if parser:
-        thinks = SimpleNamespace(
-            is_reasoning_end=lambda ids: False, is_reasoning_end_streaming=lambda *_: False
-        )
-        manager.reasoner_cls = lambda tokenizer, **_: thinks
+    manager, randomness = our_manager(n_spec, rows=32), random.Random(n_spec)
+    manager.reasoner_cls = Thinks if parser else None
+    ours = structured_output.StructuredOutputManager.grammar_bitmask
     requests = [
         request_of(manager, f"{name} {i}", TEXTS[name][0], [STOP])
         for i in range(4) for name in ("json", "ebnf", "regex", "choice")
@@ -258,7 +261,7 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
         names = [request.request_id for request in chosen]
         asked = {request.request_id: request for request in requests}, names, drafts
         rows = {}
-        for way, call in (("loop", by_vllm), ("one call", kind.grammar_bitmask)):
+        for way, call in (("loop", ours.__wrapped__), ("one call", ours)):
             manager.grammar_bitmask(*asked)  # which allocates
             manager._grammar_bitmask.fill_(0x5A5A5A5A)
             states = [(g.num_processed_tokens, g.is_terminated()) for g in grammars]
@@ -277,8 +280,7 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
 
 
 def test_a_grammar_that_is_refused_fails_its_request_alone():
-    adapters.vllm.register()
-    manager = manager_of()
+    manager = our_manager()
     good = request_of(manager, "good", TEXTS["ebnf"][0])
     bad = request_of(manager, "bad", {"grammar": "root ::= nowhere"})
     assert isinstance(bad.structured_output_request.grammar, Exception)
@@ -287,8 +289,7 @@ def test_a_grammar_that_is_refused_fails_its_request_alone():
 
 
 def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
-    adapters.vllm.register()
-    manager = manager_of()
+    manager = our_manager()
     requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in ("bad", "good")]
     broken = requests[0].structured_output_request.grammar.matcher
     monkeypatch.setattr(broken, "_find_mask", lambda: 1 / 0)
@@ -302,8 +303,7 @@ def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
 
 
 def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
-    adapters.vllm.register()
-    manager = manager_of(2)
+    manager = our_manager(2)
     requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in "abc"]
     drafts = {"a": ids_of("(1"), "b": [*ids_of(")"), -1]}
     wanted = rows_of(manager, requests, drafts)
@@ -316,30 +316,13 @@ def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
 # --- Notices, and token limits ---------------------------------------------------------------------------
 
 
-class Thinks:
-    """A reasoner whose thoughts end with the token `CALL`."""
-
-    def __init__(self, tokenizer, **options):
-        pass
-
-    def is_reasoning_end(self, ids):
-        return CALL in ids
-
-    def is_reasoning_end_streaming(self, ids, delta):
-        return CALL in delta
-
-
 def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
     """Do what the scheduler and a sampler do, step by step, until the request ends."""
     grammar = request.structured_output_request.grammar
     for _ in range(request.max_tokens):
         thinks = not request.structured_output_request.reasoning_ended and manager.reasoner_cls is not None
-        drafts = []
-        if n_spec and thinks:
-            rest = [ord("a")] * max(0, thoughts - request.num_output_tokens) + [CALL]
-            drafts = [*rest, *guesses(grammar.matcher, draw, n_spec, SIZE)][:n_spec]
-        elif n_spec:
-            drafts = guesses(grammar.matcher, draw, n_spec, SIZE)
+        rest = [ord("a")] * max(0, thoughts - request.num_output_tokens) + [CALL] if thinks else []
+        drafts = [*rest, *guesses(grammar.matcher, draw, n_spec, SIZE)][:n_spec]
         drafts = manager.validate_tokens(request, drafts)
         padded = {request.request_id: [*drafts, *[-1] * (n_spec - len(drafts))]} if n_spec else {}
         rows = rows_of(manager, [request], padded)
@@ -363,8 +346,7 @@ def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
 @pytest.mark.parametrize("thoughts", [None, 0, 6, 11])
 def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts):
     monkeypatch.setenv("EQUIMASK_VLLM_TOKEN_LIMITS", "1")
-    adapters.vllm.register()
-    manager = manager_of(n_spec)
+    manager = our_manager(n_spec)
     manager.reasoner_cls = None if thoughts is None else Thinks
     shortest = len('{"name":""}')  # and a stop token
     for more in (1, 2, 5, 30):
@@ -382,10 +364,9 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
 
 
 def test_a_request_hears_what_is_not_enforced(caplog):
-    adapters.vllm.register()
     schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "x"}}}}
     with caplog.at_level(logging.INFO, "vllm.equimask"):
-        request = request_of(manager_of(), "chat-7", {"json": json.dumps(schema)})
+        request = request_of(our_manager(), "chat-7", {"json": json.dumps(schema)})
     assert not isinstance(request.structured_output_request.grammar, Exception)
     lines = [record.getMessage() for record in caplog.records]
     assert "Request chat-7: schema keywords that are not enforced: not at /properties/a/not" in lines
@@ -401,8 +382,7 @@ def test_drafts_of_vllms_own_scheduler(monkeypatch):
     kind = scheduling.Scheduler
     monkeypatch.setattr(kind, "update_draft_token_ids", kind.update_draft_token_ids)
     monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
-    adapters.vllm.register()
-    manager = manager_of(6, speculation={"method": "ngram"})
+    manager = our_manager(6, method="ngram")
     request = request_of(manager, "a", {"json": json.dumps({"enum": ["forced text", "forced end"]})})
     request.is_prefill_chunk, request.spec_token_ids = False, []
     scheduler = SimpleNamespace(requests={"a": request}, structured_output_manager=manager)

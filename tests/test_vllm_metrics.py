@@ -16,10 +16,7 @@ import pytest
 
 from bench.cases import CHECKOUT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")]
 
 MODEL = "import sys; from tests.vllm_engine_run import save_model; save_model(sys.argv[1])"
 SCHEMA = {"type": "object", "properties": {"confidential": {"type": "integer"}}, "required": ["confidential"]}
@@ -62,8 +59,9 @@ def server(request, tmp_path):
         "--enforce-eager", "--dtype", "float32", "--structured-outputs-config.backend", "xgrammar",
         "--api-server-count", str(request.param),
     ]  # fmt: skip
-    with (tmp_path / "log").open("w") as log:
-        running = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=log)
+    log = tmp_path / "log"
+    with log.open("w") as file:
+        running = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=file, stderr=file)
     address, ends = f"http://127.0.0.1:{port}", time.monotonic() + 400
     try:
         while True:
@@ -71,9 +69,7 @@ def server(request, tmp_path):
                 get(f"{address}/health")
                 break
             except (urllib.error.URLError, OSError):
-                assert running.poll() is None and time.monotonic() < ends, (tmp_path / "log").read_text()[
-                    -4000:
-                ]
+                assert running.poll() is None and time.monotonic() < ends, log.read_text()[-4000:]
                 time.sleep(0.5)
         yield address
     finally:

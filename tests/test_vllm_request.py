@@ -5,17 +5,19 @@ import logging
 import random
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from adapters.engines import notices
+from equivalence import BudgetExceeded
+from hybrid.completion import Completion
 from tests import test_adapters_vllm as shared
 from tests.engine_requests import cut_off, guesses
 from tests.engines import EBNF, EOT, LOOSE, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
-from tests.test_adapters_vllm import small
 
-vllm = shared.vllm  # the fixture
+vllm, registered = shared.vllm, shared.engine  # fixtures
 
 TOLD: list[notices.Notice] = []
 """What the operator's hook gets, where there is one."""
@@ -24,16 +26,12 @@ UNIQUE = json.dumps({"type": "array", "items": {"type": "string"}, "uniqueItems"
 
 
 @pytest.fixture
-def engine(vllm, monkeypatch):
+def engine(registered, monkeypatch):
     """Return a function that makes an engine's manager."""
     monkeypatch.setattr(notices, "_hooks", [])
 
     def make(**settings: str):
-        for name, value in settings.items():
-            monkeypatch.setenv(f"EQUIMASK_VLLM_{name}", value)
-        adapter, manager, _ = vllm()
-        adapter.register()
-        made = manager.StructuredOutputManager(small())
+        made = registered(**settings)
         made.vllm_config.model_config.max_model_len = 1000
         return made
 
@@ -186,15 +184,10 @@ def test_grammars_that_are_not_closed_go_on_by_name(engine, caplog):
 
 
 def test_a_limit_that_takes_too_much_is_told_once(engine, monkeypatch, caplog):
-    from equivalence import BudgetExceeded
-    from hybrid.completion import Completion
-
-    def fail(*_):
-        raise BudgetExceeded("a token limit needs more than 9 bytes")
-
     manager = engine(TOKEN_LIMITS="1")
     request = manager.grammar_init("json", TWO, request_id="a", max_tokens=SHORTEST + 2)
-    monkeypatch.setattr(Completion, "restrict", fail)
+    exceeded = Mock(side_effect=BudgetExceeded("a token limit needs more than 9 bytes"))
+    monkeypatch.setattr(Completion, "restrict", exceeded)
     for _ in range(3):
         assert step(manager, request)[0]
     assert caplog.text.count(cut_off("a", "a token limit needs more than")) == 1

@@ -8,7 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES, MODULES, installed
+from tests import test_adapters_vllm as shared
+from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES
+
+vllm = shared.vllm  # the fixture
 
 SERVED = {
     "multipleOf": {"type": "integer", "multipleOf": 3},
@@ -29,24 +32,16 @@ LONG = {"anyOf": [{"type": "string", "pattern": f"^([a-z]{{1,{k}}}[0-9]){{1,60}}
 """Automata whose union takes 0.2 s on a fast machine."""
 
 
-@pytest.fixture
-def vllm(monkeypatch):
-    """A function that installs a stand-in for vLLM, and returns the adapter and two modules of vLLM."""
-    monkeypatch.delenv("EQUIMASK_VLLM", raising=False)
+@pytest.fixture(autouse=True)
+def exact(monkeypatch):
+    """Give schemas their own meaning."""
     monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
-    with installed(monkeypatch) as put:
-
-        def three(**sources: str):
-            adapter, modules = put(**sources)
-            return adapter, modules[MODULES[3]], modules[FRONT_MODULES[0]]
-
-        yield three
 
 
 @pytest.fixture
 def front_end(vllm):
     """The stand-in's module that checks requests, with the adapter registered."""
-    adapter, _, module = vllm()
+    adapter, *_, module = vllm()
     adapter.register()
     return module
 
@@ -84,7 +79,7 @@ def test_schemas_that_are_not_compiled_are_refused_with_the_place(front_end, sch
 
 
 def test_everything_else_is_asked_of_vllm(vllm):
-    adapter, backend, front_end = vllm()
+    adapter, _, backend, front_end = vllm()
     adapter.register()
     bound = backend.validate_xgrammar_grammar
     adapter.register()  # which binds nothing again
@@ -100,7 +95,7 @@ def test_nothing_is_bound_where_schemas_mean_what_xgrammar_makes_of_them(vllm, m
     monkeypatch.delenv("EQUIMASK_VLLM_SEMANTICS")
     if semantics:
         monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", semantics)
-    adapter, backend, _ = vllm(front_end="")
+    adapter, _, backend, _ = vllm(front_end="")
     before = backend.validate_xgrammar_grammar
     adapter.register()
     assert adapter.is_registered() and backend.validate_xgrammar_grammar is before
@@ -118,7 +113,7 @@ def test_nothing_is_bound_where_schemas_mean_what_xgrammar_makes_of_them(vllm, m
     ],
 )
 def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why):
-    adapter, module, _ = vllm(backend=backend, front_end=front_end)
+    adapter, _, module, _ = vllm(backend=backend, front_end=front_end)
     before = dict(vars(module))
     with pytest.raises(adapter.CannotRegister, match=why):
         adapter.register()
@@ -126,14 +121,14 @@ def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why
 
 
 def test_it_is_loud_where_the_front_end_is_missing(vllm, monkeypatch):
-    adapter, _, _ = vllm()
+    adapter, *_ = vllm()
     monkeypatch.delitem(sys.modules, FRONT_MODULES[0])
     with pytest.raises(adapter.CannotRegister, match=f"no module {FRONT_MODULES[0]}"):
         adapter.register()
 
 
 def test_what_is_not_decided_in_time_is_left_to_the_engine(vllm, monkeypatch, caplog):
-    adapter, _, front_end = vllm()
+    adapter, *_, front_end = vllm()
     monkeypatch.setenv("EQUIMASK_VLLM_CHECK_SECONDS", "0.02")
     adapter.register()
     began = time.process_time()

@@ -16,7 +16,7 @@ import torch
 
 from hybrid.api.calls import masks_filled
 from tests.engines import EBNF, SIZE, STOP
-from tests.test_adapters_vllm import small, vllm  # noqa: F401
+from tests.test_adapters_vllm import engine, vllm  # noqa: F401
 
 WORDS = SIZE // 32
 BY_LOOP = 0x600D
@@ -43,28 +43,21 @@ def loop(self: Any, requests: Any, names: list[str], drafts: dict[str, list[int]
 
 
 @pytest.fixture
-def make(vllm):  # noqa: F811
+def make(engine):  # noqa: F811
     """Return a function that makes a manager and requests, strided or not; the matchers are the adapter's."""
-    adapter, module, _ = vllm()
-    adapter.register()
-    backend = module.StructuredOutputManager(small())
+    backend = engine()
 
     def made(is_strided: bool, count: int, n_drafts: int) -> tuple[Any, dict[str, Any], Any]:
+        model = SimpleNamespace(is_diffusion=False)
         manager = SimpleNamespace(
             _grammar_bitmask=torch.full((count * (n_drafts + 1), WORDS), 7, dtype=torch.int32), asked=[],
             enable_in_reasoning=False, reasoner_cls=None, stride=is_strided * (n_drafts + 1),
-            vllm_config=SimpleNamespace(
-                num_speculative_tokens=n_drafts, model_config=SimpleNamespace(is_diffusion=False)
-            ),
+            vllm_config=SimpleNamespace(num_speculative_tokens=n_drafts, model_config=model),
         )  # fmt: skip
-        requests = {
-            f"{i}": SimpleNamespace(
-                structured_output_request=SimpleNamespace(
-                    grammar=Grammar(backend.grammar_init("ebnf", EBNF)), reasoning_ended=None
-                )
-            )
-            for i in range(count)
-        }
+        requests = {}
+        for number in range(count):
+            asked = SimpleNamespace(grammar=Grammar(backend.grammar_init("ebnf", EBNF)), reasoning_ended=None)
+            requests[f"{number}"] = SimpleNamespace(structured_output_request=asked)
         steps = sys.modules["adapters.vllm.steps"]
         return manager, requests, steps.in_one_call(loop, Grammar, is_strided)  # type: ignore[attr-defined]
 
@@ -72,8 +65,7 @@ def make(vllm):  # noqa: F811
 
 
 def grammar(requests: dict[str, Any], name: str) -> Grammar:
-    found: Grammar = requests[name].structured_output_request.grammar
-    return found
+    return requests[name].structured_output_request.grammar
 
 
 @pytest.mark.parametrize("is_strided", [True, False])
@@ -129,7 +121,7 @@ def test_the_whole_step_is_the_loops(make):
 
 
 def test_a_loop_that_is_not_known_stays(vllm):  # noqa: F811
-    adapter, module, _ = vllm()
+    adapter, module, *_ = vllm()
     module.StructuredOutputManager.grammar_bitmask = loop
     adapter.register()
     assert module.StructuredOutputManager.grammar_bitmask is loop

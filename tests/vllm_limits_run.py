@@ -60,15 +60,11 @@ def main(n_drafts: int) -> None:
         for how, sampling in (("greedy", {"temperature": 0.0}), ("drawn", {"temperature": 1.0, "seed": 7})):
             if n_drafts and sampling["temperature"]:
                 continue
-            asked = [
-                SamplingParams(
-                    max_tokens=MOST_TOKENS, structured_outputs=StructuredOutputsParams(**kind), **sampling
-                )
-                for kind in ASKED
-            ]
-            answers = [
-                one.outputs[0] for one in engine.generate(["abcabc"] * len(asked), asked, use_tqdm=False)
-            ]
+            kinds = [StructuredOutputsParams(**kind) for kind in ASKED]
+            given = {"max_tokens": MOST_TOKENS, **sampling}
+            asked = [SamplingParams(structured_outputs=kind, **given) for kind in kinds]
+            done = engine.generate(["abcabc"] * len(asked), asked, use_tqdm=False)
+            answers = [one.outputs[0] for one in done]
             found["ids"][how] = [[*one.token_ids] for one in answers]
             found["reasons"][how] = [one.finish_reason for one in answers]
             found["texts"][how] = [one.text for one in answers]

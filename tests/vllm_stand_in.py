@@ -164,9 +164,5 @@ def installed(monkeypatch) -> Iterator[Callable[..., tuple[ModuleType, dict[str,
 def config(texts: list[bytes], *, stops: list[int], special: set[int], size: int, backend: str = "auto"):
     """What the adapter reads of vLLM's configuration, and a tokenizer."""
     tokenizer = SimpleNamespace(texts=texts, stops=stops, special=special)
-    return SimpleNamespace(
-        structured_outputs_config=SimpleNamespace(backend=backend),
-        model_config=SimpleNamespace(
-            skip_tokenizer_init=False, tokenizer=tokenizer, get_vocab_size=lambda: size
-        ),
-    )
+    model = SimpleNamespace(skip_tokenizer_init=False, tokenizer=tokenizer, get_vocab_size=lambda: size)
+    return SimpleNamespace(structured_outputs_config=SimpleNamespace(backend=backend), model_config=model)
