@@ -60,14 +60,10 @@ class Call:
     options: dict[str, Any] = field(default_factory=dict)
 
     def on(self, compiler: GrammarCompiler, **more: Any) -> CompiledGrammar:
-        made = getattr(compiler, f"compile_{self.method}")(*self.arguments, **self.options, **more)
-        assert isinstance(made, CompiledGrammar)
-        return made
+        return getattr(compiler, f"compile_{self.method}")(*self.arguments, **self.options, **more)
 
     def later_on(self, compiler: GrammarCompiler, **more: Any) -> Future[CompiledGrammar]:
-        future = getattr(compiler, f"compile_{self.method}_async")(*self.arguments, **self.options, **more)
-        assert isinstance(future, Future)
-        return future
+        return getattr(compiler, f"compile_{self.method}_async")(*self.arguments, **self.options, **more)
 
 
 ITEMS = [xgrammar.StructuralTagItem(begin="<f>", schema=SCHEMA, end="</f>")]

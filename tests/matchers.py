@@ -48,8 +48,7 @@ def compiled_by(vocabulary: Vocabulary, strategy: str, grammar: str) -> Compiled
 
 @cache
 def plain_compiled_by(vocabulary: Vocabulary, grammar: str) -> xgrammar.CompiledGrammar:
-    compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
-    return compiler.compile_grammar(grammar)
+    return xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_grammar(grammar)
 
 
 class Sides:

@@ -7,6 +7,7 @@ When: imported by ``test_misuse*.py`` and ``test_draft_tree.py``.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -31,6 +32,11 @@ def compiled_by(subject: str) -> CompiledGrammar:
     if subject == "lark":
         return GrammarCompiler(VOCABULARY).compile_lark('start: "a"+ "b"')
     return GrammarCompiler(VOCABULARY, strategy=subject).compile_grammar('root ::= "a"+ "b"')
+
+
+def each(table: dict[str, list[Any]]) -> list[tuple[str, Any]]:
+    """The pairs of an argument and one of its wrong values."""
+    return [(name, value) for name, values in table.items() for value in values]
 
 
 def buffer(words: int = 40 * WORDS) -> torch.Tensor:

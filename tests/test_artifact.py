@@ -15,21 +15,22 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import xgrammar
 
 from bench.cases import CHECKOUT
-from equivalence import (
-    ArtifactError,
-    HybridError,
-    StrategyError,
-    UnsupportedGrammar,
+from equivalence import ArtifactError, HybridError, StrategyError, UnsupportedGrammar, compute_classes
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
     Vocabulary,
-    compute_classes,
+    allocate_token_bitmask,
 )
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.files import class_runs, from_bytes, to_bytes
 from hybrid.files.container import BODY, MAGIC, VERSION, pack, unpack
 from tests.conftest import load_cases
@@ -99,7 +100,6 @@ def test_masks_of_a_loaded_grammar_are_those_of_the_compiled_one(
         assert masks_along(loaded, seed, 200) == masks_along(compiled, seed, 200)
     assert loaded.strategy == "classifier" and loaded.reason == compiled.reason
     assert str(loaded.grammar) == str(compiled.grammar)
-    assert loaded.classes is not None and compiled.classes is not None
     assert np.array_equal(loaded.classes.class_of_token, compiled.classes.class_of_token)
     assert loaded.memory_size_bytes > 0 and loaded.timings["load"] > 0
 
@@ -302,15 +302,13 @@ def test_classes_are_written_run_by_run(stops: list[int]) -> None:
     # a stop id that is text shares it with another id, so that no run of equal bytes is one class
     vocabulary = Vocabulary.from_bytes([*TOKENS, b"A"], stop_token_ids=[len(TOKENS) - 1, *stops])
     assert TOKENS[65] == b"A" and TOKENS[-1] == b""
-    grammar = xgrammar.Grammar.from_ebnf('root ::= [A-Z]{2,4} root | "AB" | "é"')
-    classes = compute_classes(grammar, vocabulary)
+    classes = compute_classes(xgrammar.Grammar.from_ebnf('root ::= [A-Z]{2,4} root | "AB" | "é"'), vocabulary)
     members = class_runs.written(classes, vocabulary)
     found = class_runs.read(members, vocabulary, classes.relation, classes.sizes)
     assert (found.runs is None) == (classes.runs is None) == bool(stops)
     assert found.class_of_token.tolist() == classes.class_of_token.tolist()
     assert found.representatives.tolist() == classes.representatives.tolist()
-    by_token = replace(classes, given=classes.class_of_token, runs=None)
-    again = class_runs.written(by_token, vocabulary)
+    again = class_runs.written(replace(classes, given=classes.class_of_token, runs=None), vocabulary)
     assert {name: array.tolist() for name, array in again.items()} == {
         name: array.tolist() for name, array in members.items()
     }
@@ -377,17 +375,12 @@ def test_a_stream_that_grows_without_end_is_not_followed() -> None:
 # --- Writing -----------------------------------------------------------------------------------------------
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"before")
-
-    def fails(*arguments: Any) -> None:
-        raise OSError("no room left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", fails)
-        with pytest.raises(OSError, match="no room left"):
-            compiled_as("small").save(path)
+    full = mock.patch.object(os, "replace", side_effect=OSError("no room left"))
+    with full, pytest.raises(OSError, match="no room left"):
+        compiled_as("small").save(path)
     assert path.read_bytes() == b"before" and list(tmp_path.iterdir()) == [path]
     compiled_as("small").save(path)
     assert path.read_bytes() == small() and list(tmp_path.iterdir()) == [path]

@@ -25,12 +25,13 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
 from bench.cases import CHECKOUT
 from equivalence import GrammarError, HybridError, Vocabulary
-from hybrid import Budget, CompiledGrammar, GrammarCompiler
+from hybrid import Budget, GrammarCompiler
 from hybrid.compile import cache
 from hybrid.compile.memory_cache import _caches
 from hybrid.lark import LarkGrammar
@@ -119,11 +120,10 @@ def test_whatever_the_result_depends_on_tells_entries_apart(
 
 
 def test_a_key_of_this_process_only_is_not_written(tmp_path: Path) -> None:
-    compiler = compiler_in(tmp_path)
-    assert compiler._disk is not None
-    assert compiler._disk.entry(("json_schema", object())) is None
-    assert compiler._disk.entry(("regex", 1)) != compiler._disk.entry(("regex", True))
-    assert compiler._disk.entry(("a", ("b", "c"))) != compiler._disk.entry(("a", "b", "c"))
+    entry = compiler_in(tmp_path)._disk.entry
+    assert entry(("json_schema", object())) is None
+    assert entry(("regex", 1)) != entry(("regex", True))
+    assert entry(("a", ("b", "c"))) != entry(("a", "b", "c"))
 
 
 @pytest.mark.parametrize("strategy", ["representatives", "engine"])
@@ -247,21 +247,15 @@ def test_an_error_is_raised_in_all_and_not_kept(monkeypatch: pytest.MonkeyPatch)
 
 def test_an_interrupted_thread_does_not_interrupt_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     compiler = GrammarCompiler(VOCABULARY)
-    decide, reached, opened = compiler._compilation.decide, threading.Event(), threading.Event()
-
-    def interrupted(*arguments: Any) -> CompiledGrammar:
-        monkeypatch.setattr(compiler._compilation, "decide", decide)
-        reached.set()
-        assert opened.wait(30)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(compiler._compilation, "decide", interrupted)
+    decide = Mock(wraps=compiler._compilation.decide, side_effect=[KeyboardInterrupt, DEFAULT])
+    monkeypatch.setattr(compiler._compilation, "decide", decide)
+    gate = Gate(compiler, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(compiler.compile_regex, "a")
-        assert reached.wait(30)
+        assert gate.reached.wait(30)
         other = pool.submit(compiler.compile_regex, "a")
         wait_for(lambda: n_callers(compiler) == 2)
-        opened.set()
+        gate.opened.set()
         assert isinstance(one.exception(), KeyboardInterrupt) and other.result().strategy == "classifier"
     assert not compiler._memory._under_way
 
@@ -341,8 +335,7 @@ def test_one_finds_what_another_compiled(vocabulary: Vocabulary) -> None:
 
 @shared
 def test_another_vocabulary_has_its_own(vocabulary: Vocabulary) -> None:
-    other = pickle.loads(pickle.dumps(vocabulary))
-    first, second = GrammarCompiler(vocabulary), GrammarCompiler(other)
+    first, second = GrammarCompiler(vocabulary), GrammarCompiler(pickle.loads(pickle.dumps(vocabulary)))
     assert first.compile_regex("a") is not second.compile_regex("a")
 
 

@@ -16,10 +16,10 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,11 +37,8 @@ from tests.test_forks import Child
 
 
 def name_of(folder: Path, text: str) -> str:
-    compiler = compiler_in(folder)
-    assert compiler._disk is not None
-    entry = compiler._disk.entry(("regex", text))
-    assert entry is not None
-    return compiler._disk.path(entry).name
+    kept = compiler_in(folder)._disk
+    return kept.path(kept.entry(("regex", text))).name
 
 
 def size_of(folder: Path) -> int:
@@ -65,8 +62,7 @@ def test_the_least_recently_used_go_first_and_ties_by_name(tmp_path: Path) -> No
     order = [*tied, names[0], *names[4:]]
     gone = compiler.stats()["disk"]["evictions"]
     assert 1 <= gone < 5
-    left = {path.name for path in entries(tmp_path)}
-    assert left == {*order[gone:], first, name_of(tmp_path, "zx")}
+    assert {path.name for path in entries(tmp_path)} == {*order[gone:], first, name_of(tmp_path, "zx")}
     assert size_of(tmp_path) <= limit - limit // disk_cache.ROOM < size_of(tmp_path) + most
     assert compiler.stats()["disk"]["bytes"] == size_of(tmp_path)
 
@@ -254,9 +250,8 @@ def test_foreign_entries_are_found(path: Path, caplog: pytest.LogCaptureFixture)
     (other,) = entries(others)
     shutil.copy(other, path)  # whole, of this vocabulary, but of another grammar
     assert rebuilt(path, caplog)
-    entry = bytes.fromhex(path.name[9:-9])
     foreign = to_bytes(GrammarCompiler(OTHER_VOCABULARY).compile_regex(REGEX))
-    path.write_bytes(MAGIC + entry + foreign)
+    path.write_bytes(MAGIC + bytes.fromhex(path.name[9:-9]) + foreign)
     assert rebuilt(path, caplog)
     path.write_bytes(foreign)
     assert rebuilt(path, caplog)
@@ -282,11 +277,8 @@ def test_a_directory_in_the_place_of_an_entry(path: Path, caplog: pytest.LogCapt
 # --- File systems that fail --------------------------------------------------------------------------------
 
 
-def fails(number: int) -> Callable[..., Any]:
-    def failing(*_: Any, **__: Any) -> Any:
-        raise OSError(number, os.strerror(number))
-
-    return failing
+def fails(number: int) -> Mock:
+    return Mock(side_effect=OSError(number, os.strerror(number)))
 
 
 def test_a_failing_file_system_costs_one_warning(
@@ -315,9 +307,8 @@ def test_what_can_only_be_read_is_read(
 ) -> None:
     compiler_in(tmp_path).compile_regex("a")
     monkeypatch.setattr(disk_cache, "write_whole", fails(errno.EROFS))
-    monkeypatch.setattr(os, "utime", fails(errno.EROFS))
-    monkeypatch.setattr(os, "unlink", fails(errno.EROFS))
-    monkeypatch.setattr(Path, "unlink", fails(errno.EROFS))
+    for owner, name in ((os, "utime"), (os, "unlink"), (Path, "unlink")):
+        monkeypatch.setattr(owner, name, fails(errno.EROFS))
     compiler = compiler_in(tmp_path, cache_dir_limit_bytes=10_000)
     compiler.compile_regex("a")
     compiler.compile_regex("b")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher, Vocabulary
 from hybrid.classifier.depth import depths_read
@@ -35,8 +36,11 @@ def vocabulary(tmp_path: Path) -> str:
     return str(path)
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+def run(*arguments: str, status: int = 0) -> str:
+    """Run the program, which must end with a status by itself; return what it printed."""
+    ended = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+    assert ended.exit_code == status and isinstance(ended.exception, (SystemExit, type(None))), ended.output
+    return ended.output
 
 
 def test_classes_of_a_text_a_file_and_a_schema(vocabulary: str, tmp_path: Path) -> None:
@@ -48,9 +52,8 @@ def test_classes_of_a_text_a_file_and_a_schema(vocabulary: str, tmp_path: Path) 
         (str(grammar), "acceptance", ("1 classes for 260 ids",)),
         (str(schema), "displacement", ("displacement", "'true'")),
     ):
-        result = run("classes", source, "--vocabulary", vocabulary, "--relation", relation)
-        assert result.exit_code == 0, result.output
-        assert all(word in result.output for word in words)
+        printed = run("classes", source, "--vocabulary", vocabulary, "--relation", relation)
+        assert all(word in printed for word in words)
 
 
 def test_how_files_are_read(tmp_path: Path) -> None:
@@ -81,26 +84,20 @@ def test_the_file_of_a_schema_names_what_is_not_enforced(
 ) -> None:
     Path(grammars[1]).write_text(json.dumps({"type": "array", "uniqueItems": True}))
     file = tmp_path / "schema.equimask"
-    result = run("compile", grammars[1], "--vocabulary", vocabulary, "-o", str(file))
-    for output in (result.output, run("inspect", str(file)).output):
-        assert "keywords that are not enforced: 1" in output and "uniqueItems" in output
+    compiled = run("compile", grammars[1], "--vocabulary", vocabulary, "-o", str(file))
+    for printed in (compiled, run("inspect", str(file))):
+        assert "keywords that are not enforced: 1" in printed and "uniqueItems" in printed
 
 
 def test_a_grammar_is_compiled_to_a_file_and_inspected(
     vocabulary: str, grammars: list[str], tmp_path: Path
 ) -> None:
     file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
-    result = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
-    assert result.exit_code == 0, result.output
-    assert "nested.equimask: " in result.output and "classes" in result.output
+    told = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
+    assert "nested.equimask: " in told and "classes" in told
     loaded = CompiledGrammar.load(file, Vocabulary.load(vocabulary))
     assert GrammarMatcher(loaded).accept_string("((12))")
-
-    def inspected(*options: str, status: int = 0) -> str:
-        found = run("inspect", str(file), *options)
-        assert found.exit_code == status, found.output
-        return found.output
-
+    inspected = partial(run, "inspect", str(file))
     told = inspected()
     for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
         assert part in told
@@ -120,13 +117,10 @@ def test_a_grammar_is_compiled_to_a_file_and_inspected(
 def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "out"
     arguments = ["--vocabulary", vocabulary, "-o", str(folder), "--n-jobs", "2"]
-    result = run("compile", "builtin:json", *grammars, *arguments)
-    assert result.exit_code == 1, result.output
-    assert "broken.gbnf: GrammarError" in result.output
+    assert "broken.gbnf: GrammarError" in run("compile", "builtin:json", *grammars, *arguments, status=1)
     names = {f"{name}.equimask" for name in ("builtin_json", "nested", "schema")}
     assert {file.name for file in folder.iterdir()} == names
-    result = run("compile", grammars[0], *arguments)
-    assert result.exit_code == 0 and "nested.equimask" in result.output, "a folder takes one too"
+    assert "nested.equimask" in run("compile", grammars[0], *arguments), "a folder takes one too"
 
 
 @pytest.mark.parametrize(
@@ -141,6 +135,9 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
         (["compile", DIGITS, DIGITS, "-o", "OUT/x"], "is not a file; if the output is a folder"),
         (["compile", "builtin:json", "builtin:json", "-o", "OUT/x"], "several grammars have the name"),
         (["compile", DIGITS, "-o", "OUT/no/folder.equimask"], "FileNotFoundError"),
+        (["explain", "root ::= ("], "GrammarError"),
+        (["explain", DIGITS, "--text", "OUT/missing"], "ArgumentError"),
+        (["explain", DIGITS, "--html", "OUT/no/page.html"], "FileNotFoundError"),
         (["inspect", "OUT/missing.equimask"], "ArtifactError"),
         (["inspect", "SPEC"], "this is not a compiled grammar"),
     ],
@@ -151,22 +148,20 @@ def test_refusals_say_why_and_end_with_status_2(
     words = [word.replace("OUT", str(tmp_path)).replace("SPEC", vocabulary) for word in arguments]
     if words[0] != "inspect" and "--vocabulary" not in words:
         words += ["--vocabulary", vocabulary]
-    result = run(*words)
-    assert result.exit_code == 2, result.output
-    assert message in result.output and "Traceback" not in result.output
+    printed = run(*words, status=2)
+    assert message in printed and "Traceback" not in printed
     assert not list(tmp_path.glob("*.equimask")) and not (tmp_path / "x").exists()
 
 
 def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hybrid.cli.artifacts.load_vocabulary", lambda spec: pytest.fail("it was loaded"))
-    result = run("compile", "root ::= (", "--vocabulary", "a-name-on-the-hub", "-o", "x")
-    assert result.exit_code == 2 and "GrammarError" in result.output
+    words = ["compile", "root ::= (", "--vocabulary", "a-name-on-the-hub", "-o", "x"]
+    assert "GrammarError" in run(*words, status=2)
 
 
 @pytest.mark.parametrize("grammar", ['root ::= "(" root ")" | "x"', 'root ::= "(" ("x" | root) ")" "!"{0,5}'])
 def test_depths_are_those_of_the_brackets(grammar: str) -> None:
-    tokens = [b"(", b")", b"x", b"))", b")))", b"!", b""]
-    words = Vocabulary.from_bytes(tokens, stop_token_ids=[6])
+    words = Vocabulary.from_bytes([b"(", b")", b"x", b"))", b")))", b"!", b""], stop_token_ids=[6])
     matcher = GrammarMatcher(GrammarCompiler(words, strategy="classifier").compile_grammar(grammar))
     follower = matcher._follower
     assert isinstance(follower, ClassifierFollower)

@@ -6,16 +6,18 @@ tokens.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
+from collections.abc import Iterator
 
 import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher
-from hybrid.completion import plans as plans_module
 from hybrid.healing import HealingMatcher
+from tests.classifiers import vocabulary_of
 from tests.matchers import STRATEGIES, allowed, mask_of
 from tests.test_completion import limited
 from tests.tiny_grammars import fewest_tokens, tiny_grammar, tiny_vocabulary
@@ -36,7 +38,6 @@ def matcher_of(grammar: str, vocabulary: Vocabulary, strategy: str) -> GrammarMa
     return GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: str) -> None:
     matcher = matcher_of(COUNTED, ABB, strategy)
     assert matcher.shortest_completion() == [1, 2, 2, 2]  # bb a a a
@@ -50,8 +51,7 @@ def test_a_way_of_tokens_is_found_where_the_shortest_bytes_have_none(strategy: s
 
 
 def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
-    compiled = GrammarCompiler(ABB).compile_grammar(COUNTED)
-    matcher = HealingMatcher(compiled, "a")
+    matcher = HealingMatcher(GrammarCompiler(ABB).compile_grammar(COUNTED), "a")
     assert matcher.can_complete_within(2) is False and matcher.can_complete_within(3) is True
     assert matcher.shortest_completion() == [4, 2, 2]  # abba a a: "a", and "bbaaa" of the grammar
     with pytest.raises(MatcherError, match="within 2 tokens"):
@@ -63,7 +63,7 @@ def test_behind_a_healed_prompt_ways_are_searched_too() -> None:
 
 
 def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans_module, "MOST_SEARCHED", 0)
+    monkeypatch.setattr("hybrid.completion.plans.MOST_SEARCHED", 0)
     matcher = matcher_of(COUNTED, ABB, "classifier")
     assert matcher.can_complete_within(6) is None
     assert limited(matcher, 6) == [1]
@@ -74,13 +74,9 @@ def test_what_was_not_searched_to_its_end_is_masked_without_a_limit(monkeypatch:
 
 def test_law_closable_within_n_tokens_if_and_only_if_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SECONDS_HERE", "SECONDS_AT_TOKENS"):  # the law must hold on a busy machine, too
-        monkeypatch.setattr(plans_module, name, 60.0)
+        monkeypatch.setattr(f"hybrid.completion.plans.{name}", 60.0)
     decided = unknown = 0
-    for seed in range(LAWFUL):
-        draw = random.Random(seed)
-        if (sides := _sides(draw)) is None:
-            continue
-        ours, plain, size = sides
+    for draw, ours, plain, size in _drawn(LAWFUL):
         for _ in range(3):
             found = _holds_here(ours, plain, draw.randint(1, MOST_TOKENS), size)
             decided, unknown = decided + (found is True), unknown + (found is None)
@@ -92,18 +88,17 @@ def test_law_closable_within_n_tokens_if_and_only_if_allowed(monkeypatch: pytest
     assert decided > LAWFUL and unknown <= LAWFUL // 100
 
 
-def _sides(draw: random.Random) -> tuple[GrammarMatcher, xgrammar.GrammarMatcher, int] | None:
-    """Our matcher and plain XGrammar's of a tiny grammar, and the number of tokens, which is the stop id."""
-    tokens, grammar, strategy = tiny_vocabulary(draw), tiny_grammar(draw), draw.choice(STRATEGIES)
-    size = len(tokens)
-    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=size)
-    try:
-        ours = matcher_of(grammar, vocabulary, strategy)
-        ours.can_complete_within(0)
-    except UnsupportedGrammar:  # left recursion through a counted repeat
-        return None
-    compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
-    return ours, xgrammar.GrammarMatcher(compiler.compile_grammar(grammar)), size
+def _drawn(grammars: int) -> Iterator[tuple[random.Random, GrammarMatcher, xgrammar.GrammarMatcher, int]]:
+    """Yield our matcher and plain XGrammar's of tiny grammars, behind what drew them, and the number of
+    tokens, which is the stop id."""
+    for draw in map(random.Random, range(grammars)):
+        tokens, grammar, strategy = tiny_vocabulary(draw), tiny_grammar(draw), draw.choice(STRATEGIES)
+        vocabulary = vocabulary_of(tokens)
+        with contextlib.suppress(UnsupportedGrammar):  # left recursion through a counted repeat
+            ours = matcher_of(grammar, vocabulary, strategy)
+            ours.can_complete_within(0)
+            compiler = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1)
+            yield draw, ours, xgrammar.GrammarMatcher(compiler.compile_grammar(grammar)), len(tokens)
 
 
 def _holds_here(ours: GrammarMatcher, plain: xgrammar.GrammarMatcher, left: int, size: int) -> bool | None:
@@ -148,11 +143,7 @@ def _check_tokens(
 
 def test_law_texts_under_a_limit_end_in_time() -> None:
     ended = 0
-    for seed in range(LIMITED):
-        draw = random.Random(seed)
-        if (sides := _sides(draw)) is None:
-            continue
-        ours, plain, size = sides
+    for draw, ours, plain, size in _drawn(LIMITED):
         left, with_stop = draw.randint(0, MOST_TOKENS), draw.random() < 0.5
         closes, needed = ours.limit_tokens(left, with_stop_token=with_stop), fewest_tokens(plain, left, size)
         if needed is None or closes is None:  # too many texts to try

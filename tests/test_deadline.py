@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -108,10 +109,7 @@ def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
     assert rings()
 
 
-UNCOUNTABLE = [0, -1, 2**49, 2**61, 2**63, 2**64, True, 1.5, "9", None, np.int64(5)]
-
-
-@pytest.mark.parametrize("given", UNCOUNTABLE)
+@pytest.mark.parametrize("given", [0, -1, 2**49, 2**61, 2**63, 2**64, True, 1.5, "9", None, np.int64(5)])
 def test_bounds_that_no_kernel_can_keep_are_refused_by_name(given: Any) -> None:
     for name in ("states", "bytes", "table_bytes"):
         with pytest.raises(
@@ -145,21 +143,11 @@ def test_seconds_that_are_none_are_refused_by_name(seconds: Any) -> None:
         compute_classes(GRAMMAR, VOCABULARY, seconds=seconds)
 
 
-class Bad:
-    """An object that raises an error when its deadline has passed."""
-
-    def __init__(self) -> None:
-        self.ends: float | None = clock.now()
-
-    def ring(self) -> None:
-        raise ZeroDivisionError
-
-
 def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """An error in the alarm's thread is logged, and later deadlines still ring."""
     assert rings()
     thread = alarm._thread
-    bad = Bad()
+    bad = Mock(ends=clock.now(), ring=Mock(side_effect=ZeroDivisionError))
     with caplog.at_level(logging.ERROR):
         alarm.watch(bad)
         assert rings() and alarm._thread is thread

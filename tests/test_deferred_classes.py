@@ -63,17 +63,14 @@ def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
     compiled = walked()
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string("([1")
-    wanted = by_classes()
-    assert wanted.classes is not None
-    classes = compiled.classes
-    assert classes is not None and classes.class_of_token.tolist() == wanted.classes.class_of_token.tolist()
+    wanted, classes = by_classes(), compiled.classes
+    assert classes.class_of_token.tolist() == wanted.classes.class_of_token.tolist()
     assert compiled.classes is classes and not compiled.classifier.is_walked
     assert f"form {classes.n_classes} token classes" in compiled.reason
     assert compiled.reason.count("ids of the vocabulary form") == 1
     assert matcher.accept_string("2])") and matcher.is_completed()
     compiled.save(tmp_path / "saved")
-    loaded = CompiledGrammar.load(tmp_path / "saved", VOCABULARY)
-    assert use(loaded) == use(compiled) == use(wanted)
+    assert use(CompiledGrammar.load(tmp_path / "saved", VOCABULARY)) == use(compiled) == use(wanted)
 
 
 def test_saving_asks_too(tmp_path: Path) -> None:

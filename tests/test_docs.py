@@ -61,8 +61,7 @@ def test_the_readme_generates(saved_model: str, capsys: pytest.CaptureFixture[st
 
     names: dict[str, Any] = {"choose": choose}
     exec(re.sub('name = ".*"', f"name = {saved_model!r}", generate), names)
-    printed = json.loads(capsys.readouterr().out)
-    assert isinstance(printed["name"], str)
+    assert isinstance(json.loads(capsys.readouterr().out)["name"], str)
     assert len(generate.strip().splitlines()) <= 12
     exec(loop, names)
     assert names["matcher"].is_terminated() and next(coming, None) is None

@@ -49,8 +49,7 @@ def test_the_factory_for_tensorrt_llm(examples: dict[str, Any]) -> None:
         "STRUCTURAL_TAG": json.dumps({"type": "structural_tag", "format": tag}),
     }  # fmt: skip
     for kind, guide in kinds.items():
-        params = SimpleNamespace(guide_type=SimpleNamespace(name=kind), guide=guide)
-        matcher = factory.create(params)
+        matcher = factory.create(SimpleNamespace(guide_type=SimpleNamespace(name=kind), guide=guide))
         for byte in TEXT:
             matcher.fill_next_token_bitmask(bitmask, 1)
             assert byte in ids_of(bitmask[1:], STOP + 4), (kind, chr(byte))
@@ -62,21 +61,13 @@ def test_the_factory_for_tensorrt_llm(examples: dict[str, Any]) -> None:
         assert matcher.accept_token(ord("}"))
 
 
-class Llama:
-    """The part of `llama_cpp.Llama` that the example uses."""
-
-    def n_vocab(self) -> int:
-        return len(TOKENS)
-
-    def token_eos(self) -> int:
-        return STOP
-
-    def detokenize(self, ids: list[int]) -> bytes:
-        return b"".join(b"" if i == STOP else TOKENS[i] for i in ids)
+def detokenize(ids: list[int]) -> bytes:
+    return b"".join(b"" if i == STOP else TOKENS[i] for i in ids)
 
 
 def test_the_processor_for_llama_cpp(examples: dict[str, Any]) -> None:
-    vocabulary = examples["vocabulary_of"](Llama())
+    llama = SimpleNamespace(n_vocab=lambda: len(TOKENS), token_eos=lambda: STOP, detokenize=detokenize)
+    vocabulary = examples["vocabulary_of"](llama)
     assert isinstance(vocabulary, Vocabulary) and vocabulary.stop_token_ids == (STOP,)
     compiled = GrammarCompiler(vocabulary).compile_json_schema(SCHEMA)
     processor, beside = examples["GrammarProcessor"](compiled), GrammarMatcher(compiled)
@@ -86,12 +77,12 @@ def test_the_processor_for_llama_cpp(examples: dict[str, Any]) -> None:
         allowed = mask_of(beside)
         scores = processor(np.array(ids, np.intc), rng.random(len(TOKENS)).astype(np.single))
         assert np.flatnonzero(scores > -np.inf).tolist() == allowed
-        wanted = TEXT[len(Llama().detokenize(ids[3:])) :]
+        wanted = TEXT[len(detokenize(ids[3:])) :]
         fitting = [i for i in allowed if i < STOP and wanted.startswith(TOKENS[i])]
         token = max(fitting, key=lambda i: len(TOKENS[i]), default=STOP)
         ids.append(token)
         assert beside.accept_token(token)
-    assert Llama().detokenize(ids[3:]) == TEXT
+    assert detokenize(ids[3:]) == TEXT
     processor(np.array(ids, np.intc), np.zeros(len(TOKENS), np.single))
     second = examples["GrammarProcessor"](compiled)
     second(np.array([1]), np.zeros(len(TOKENS), np.single))

@@ -18,6 +18,7 @@ import tempfile
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +96,22 @@ def outcomes(forged: list[tuple[str, Any]], use: Callable[[Any], str]) -> dict[s
     return found
 
 
+@contextmanager
+def allocating_at_most(n_bytes: int) -> Iterator[None]:
+    """Check how much memory Python allocates at a time."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < n_bytes
+    finally:
+        tracemalloc.stop()
+
+
 def refused(found: dict[str, str]) -> int:
     return sum(outcome.startswith("refused") for outcome in found.values())
 
 
 # --- Tries and walks ---------------------------------------------------------------------------------------
-
-
-def small_folder(folder: str) -> Vocabulary:
-    return Vocabulary.from_bytes(TOKENS, cache_dir=folder)
 
 
 def test_no_forged_file_gives_another_trie() -> None:
@@ -127,10 +135,9 @@ def test_no_forged_file_gives_another_trie() -> None:
     def use(members: Arrays) -> str:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays"
-            kind = f"trie {STORED_VERSION}: {' '.join(STORED)}"
-            write_arrays(path, members, kind=kind, key=fingerprint)
+            write_arrays(path, members, kind=f"trie {STORED_VERSION}: {' '.join(STORED)}", key=fingerprint)
             before = path.read_bytes()
-            found = small_folder(folder).trie
+            found = Vocabulary.from_bytes(TOKENS, cache_dir=folder).trie
             assert all(np.array_equal(a, b) for a, b in zip(found, real, strict=True))
             return "loaded" if path.read_bytes() == before else "refused"
 
@@ -163,8 +170,7 @@ def test_forged_heads_of_arrays(change: dict[str, Any], tmp_path: Path) -> None:
     write_arrays(path, {"a": NUMBERS}, kind="k", key="x")
     data = path.read_bytes()
     length = int.from_bytes(data[BODY : BODY + 8], "little")
-    head = json.loads(data[BODY + 8 : BODY + 8 + length])
-    text = json.dumps({**head, **change}).encode()
+    text = json.dumps({**json.loads(data[BODY + 8 : BODY + 8 + length]), **change}).encode()
     text += b" " * (-(BODY + 8 + len(text)) % 64)
     for written in (text, b"[" * 10**5, b"5", b"\xff", b"null"):
         body = len(written).to_bytes(8, "little") + written + data[BODY + 8 + length :]
@@ -285,14 +291,8 @@ def test_small_files_that_claim_much(members: dict[str, bytes], tmp_path: Path) 
     assert len(data) < 250_000
     (tmp_path / "a.npz").write_bytes(data)
     del members
-    tracemalloc.start()
-    try:
-        with pytest.raises(VocabularyError, match="not a vocabulary file"):
-            Vocabulary.load(tmp_path / "a.npz")
-    finally:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 10**7
+    with allocating_at_most(10**7), pytest.raises(VocabularyError, match="not a vocabulary file"):
+        Vocabulary.load(tmp_path / "a.npz")
 
 
 def test_archives_that_numpy_does_not_write(tmp_path: Path) -> None:

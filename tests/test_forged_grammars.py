@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tracemalloc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -30,7 +29,7 @@ from hybrid.compile.cache import KEY_BYTES, MAGIC
 from hybrid.files import from_bytes, to_bytes
 from hybrid.files.checks import TEXTS
 from tests.test_artifact import VOCABULARY, forged, opened, with_text
-from tests.test_forged_files import EXTREMES, changes, outcomes, refused
+from tests.test_forged_files import EXTREMES, allocating_at_most, changes, outcomes, refused
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -155,14 +154,8 @@ def test_small_files_that_would_take_much_memory() -> None:
         from_bytes(bomb, VOCABULARY)
     # narrow integers count with the width to which they are converted
     wide = forged(of=to_bytes(compiled("ahead")), final=np.zeros(4 * 10**7, np.uint8))
-    tracemalloc.start()
-    try:
-        with pytest.raises(ArtifactError, match=r"Budget\.table_bytes"):
-            from_bytes(wide, VOCABULARY)
-    finally:
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peak < 10**8 * 2
+    with allocating_at_most(2 * 10**8), pytest.raises(ArtifactError, match=r"Budget\.table_bytes"):
+        from_bytes(wide, VOCABULARY)
 
 
 # --- The text of a grammar inside of one -------------------------------------------------------------------
@@ -218,8 +211,7 @@ def test_forged_texts_of_grammars(kind: str) -> None:
     text, whole = grammar.serialize_json(), to_bytes(compiled("ahead"))
     files = [("nothing", with_text(text.encode(), whole))]
     values: tuple[Any, ...] = (-1, 0, 1, 7, 12, 2**31 - 1, 2**32 + 1, None, "x", [], True)
-    ways = [way for way in places(json.loads(text)) if way]
-    for number, way in enumerate(ways):
+    for number, way in enumerate([way for way in places(json.loads(text)) if way]):
         for other in values[number % 5 :: 5] if kind == "rules" else values[number % 7 :: 7]:
             files.append((f"{way} = {other!r}", with_text(replaced(text, way, other).encode(), whole)))
     found = outcomes(files, use_text)

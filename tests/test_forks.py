@@ -166,7 +166,6 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         "held": masks_of(calm.compile_grammar(HELD)),
     }
     shared = compiler.compile_grammar(SHARED)
-    assert shared.classifier is not None
     serial = iter(range(10**9))
     gate = Held(monkeypatch)
 
@@ -195,8 +194,7 @@ def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert masks_along(compiler.compile_grammar(HELD), seed, 12) == wanted["held"][seed]
         assert future.cancelled()
         if number % 10 == 0:
-            again = compiler.compile_grammar_async(HELD, static=True).result()
-            assert again.classifier is not None and again.classifier.is_complete
+            assert compiler.compile_grammar_async(HELD, static=True).result().classifier.is_complete
             compiler.close()
 
     children: list[Child] = []
@@ -224,7 +222,6 @@ def test_a_fork_waits_for_who_writes_tables() -> None:
     """A fork waits until a thread has written its tables: the child keeps all entries and creates nothing
     anew."""
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
-    assert compiled.classifier is not None
     session, wanted = compiled.classifier.session, masks_along(compiled, 1, 20)
     lock, let_go = compiled.classifier.lock, threading.Event()
 
@@ -239,7 +236,7 @@ def test_a_fork_waits_for_who_writes_tables() -> None:
 
     def work() -> None:
         assert let_go.is_set(), "the fork came before the lock was free"
-        assert compiled.classifier is not None and compiled.classifier.session is session
+        assert compiled.classifier.session is session
         assert masks_along(compiled, 1, 20) == wanted
 
     in_a_child(work)
@@ -250,10 +247,8 @@ def test_a_fork_waits_for_who_writes_tables() -> None:
 def test_what_a_fork_cannot_wait_for_is_begun_anew(short_waits: None) -> None:
     """The tables of a classifier may be half written then: matchers keep their state and continue in new
     tables."""
-    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])
-    compiler = GrammarCompiler(vocabulary)
+    compiler = GrammarCompiler(Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1]))
     compiled = compiler.compile_grammar(SHARED)
-    assert compiled.classifier is not None
     classifier, wanted = compiled.classifier, masks_along(compiled, 1, 20)
     matcher, session = GrammarMatcher(compiled), classifier.session
     assert matcher.accept_string("([12")
@@ -292,8 +287,7 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
         future = compiler.compile_regex_async("a")
         future.result()
         wanted = masks_along(compiled, 1, 5)
-        before = {id(lock) for lock in every_lock()}
-        assert len(before) > 12
+        assert len({id(lock) for lock in every_lock()}) > 12
 
         def work() -> None:
             assert not any(lock.locked() for lock in every_lock())
@@ -319,9 +313,8 @@ def test_every_lock_is_registered() -> None:
     is_known = re.compile(
         r"registered\(|Condition\(_lock\)|Condition\(_free_lock\)|Condition\(\)  # a thread"
     )
-    root = Path(forks.__file__).parents[1]
     for package in ("equivalence", "hybrid", "adapters"):
-        for path in (root / package).rglob("*.py"):
+        for path in (Path(forks.__file__).parents[1] / package).rglob("*.py"):
             if path.name not in ("forks.py", "process.py"):
                 for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
                     assert is_known.search(line) or not makes_lock.search(line), f"{path}:{number}"
@@ -353,9 +346,7 @@ def test_two_threads_may_fork_at_once() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
     wanted = masks_along(compiled, 1, 10)
 
-    def fork() -> None:
-        in_a_child(lambda: masks_along(compiled, 1, 10) == wanted or os._exit(3))
-
+    fork = partial(in_a_child, lambda: masks_along(compiled, 1, 10) == wanted or os._exit(3))
     began = time.monotonic()
     with at_work(fork, fork, lambda: masks_along(compiled, 2, 10)):
         time.sleep(0.5)
@@ -414,7 +405,6 @@ def test_a_task_of_the_guard_is_not_shared() -> None:
     task = worker.Task({"task": "convert", "function": "from_regex", "arguments": ["a+", False]})
     answer = worker.run(task, Deadline(30), "a test")
     theirs = worker._process
-    assert theirs is not None and theirs._process is not None
     theirs_id = theirs._process.pid
     number, channel = theirs.submit("regex")
 

@@ -65,8 +65,7 @@ ORDINARY = [
 
 @pytest.mark.parametrize(("pattern", "seconds"), AUTOMATA)
 def test_automata_are_estimated(pattern: str, seconds: float) -> None:
-    found = pattern_estimate(pattern).seconds
-    assert seconds / 2 < found < 20 * seconds + 1.5
+    assert seconds / 2 < pattern_estimate(pattern).seconds < 20 * seconds + 1.5
 
 
 @pytest.mark.parametrize(("pattern", "seconds"), CONVERTED)

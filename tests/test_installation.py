@@ -79,9 +79,7 @@ assert GrammarMatcher(lark).accept_string("aa")
 
 
 def name_of(requirement: str) -> str:
-    found = re.match(r"[A-Za-z0-9_.-]+", requirement)
-    assert found is not None
-    return found[0].lower()
+    return re.match(r"[A-Za-z0-9_.-]+", requirement)[0].lower()
 
 
 def test_the_core_depends_on_the_packages_of_the_field_alone() -> None:
@@ -89,9 +87,9 @@ def test_the_core_depends_on_the_packages_of_the_field_alone() -> None:
     assert any(re.fullmatch(r"xgrammar>=[0-9.]+,<1", one) for one in PROJECT["dependencies"])
 
 
-def in_new_process(code: str) -> str:
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=300)
+def in_new_process(code: str, *arguments: str, cwd: Path = CHECKOUT) -> str:
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
     assert not done.returncode, done.stderr[-2000:]
     return done.stdout
 
@@ -116,12 +114,7 @@ def test_the_core_runs_without_what_only_extras_have_and_loads_nothing_but_itsel
     ],
 )
 def test_what_is_missing_is_named_with_the_line_that_installs_it(
-    absent: str,
-    arguments: list[str],
-    extra: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Any,
+    absent: str, arguments: list[str], extra: str, tmp_path: Path, monkeypatch: Any, capsys: Any
 ) -> None:
     Vocabulary.from_bytes([b"a", b""], stop_token_ids=[1]).save(tmp_path / "a.npz")
     places = {"PAGE": str(tmp_path / "page.html"), "SPEC": str(tmp_path / "a.npz")}
@@ -142,8 +135,7 @@ def test_what_is_missing_is_named_with_the_line_that_installs_it(
     assert ended.value.code
     assert absent.replace("_", "") in told.replace("_", "").replace("-", ""), told
     assert f'pip install "equimask[{extra}]"' in told, told
-    names = {name_of(one).replace("-", "_") for one in PROJECT["optional-dependencies"][extra]}
-    assert absent in names
+    assert absent in {name_of(one).replace("-", "_") for one in PROJECT["optional-dependencies"][extra]}
 
 
 # --- What `make test` installs -----------------------------------------------------------------------------
@@ -178,10 +170,8 @@ def test_entry_points_of_a_wheel(tmp_path: Path) -> None:
     everything."""
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, tmp_path)
-    command = [sys.executable, "-c", PREPARE, str(tmp_path / "made")]
     (tmp_path / "made").mkdir()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert not done.returncode, done.stderr[-2000:]
+    in_new_process(PREPARE, str(tmp_path / "made"), cwd=tmp_path)
     found = PathDistribution(next((tmp_path / "made").glob("*.dist-info")))
     assert found.metadata["Name"] == "equimask"
     by_group = {one.group: one.module for one in found.entry_points if one.name == "equimask"}

@@ -67,14 +67,6 @@ def press(after: float) -> None:
     threading.Timer(after, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
-def text_of(matcher: GrammarMatcher) -> bytes:
-    """The text that a matcher has read."""
-    follower = matcher._follower
-    tokens = matcher.compiled_grammar.vocabulary.tokens
-    steps = follower.read(follower.n_steps)
-    return b"".join(tokens[one] if isinstance(one, int) else one or b"" for one in steps)
-
-
 class Injected(KeyboardInterrupt):
     """The exception that stands for Ctrl-C."""
 
@@ -263,7 +255,6 @@ def compiling(name: str) -> Callable[[], Any]:
 
 def grow(compiled: CompiledGrammar, rng: random.Random) -> None:
     """Enlarge some tables, or fill them."""
-    assert compiled.classifier is not None
     with compiled.classifier.lock:
         session = compiled.classifier.session
         # new stacks, so that tables are sometimes full
@@ -319,7 +310,6 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
     rng = random.Random(name)
     compiled, calm = compiling(name)()[1], compiling(name)()[1]
     classifier = compiled.classifier
-    assert classifier is not None
     ours: Any = GrammarMatcher(compiled)
     times = 0
     for turn in range(400):
@@ -348,7 +338,7 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
             assert [store.migrate_from(store, number) for number in numbers] == list(numbers)
         else:
             assert len(store.space.known_steps()) == len(store.space.known_facts()) == store.n_configurations
-        text = text_of(ours)
+        text = ours._follower.text_read()
         fresh = GrammarMatcher(calm)
         assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), text
         assert fresh.is_completed() == ours.is_completed()
@@ -363,10 +353,9 @@ def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
     """At no moment is a number of the old tables looked up in the new ones."""
     compiled, calm = compiling(name)()[1], compiling(name)()[1]
     classifier = compiled.classifier
-    assert classifier is not None
     ours: Any = None
 
-    def begun(how: str) -> Callable[[], Any]:
+    def begun(act: Callable[[Any], Any]) -> Callable[[], Any]:
         nonlocal ours
         ours, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
         text, others = TEXTS[name]
@@ -374,12 +363,10 @@ def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
         with classifier.lock:
             classifier.renew()
         assert other.accept_string(others) and mask_of(other)  # renumbers the stacks
-        return {"fill": partial(mask_of, ours), "rollback": partial(ours.rollback, 1), "reset": ours.reset}[
-            how
-        ]
+        return partial(act, ours)
 
-    for how in ("fill", "rollback", "reset"):
-        for _ in interrupted(partial(begun, how), 100):
-            text = text_of(ours)
+    for act in (mask_of, GrammarMatcher.rollback, GrammarMatcher.reset):
+        for _ in interrupted(partial(begun, act), 100):
+            text = ours._follower.text_read()
             fresh = GrammarMatcher(calm)
-            assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (how, text)
+            assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (act, text)

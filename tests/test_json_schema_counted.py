@@ -22,9 +22,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build_network
 from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
-from hybrid.compile import schema_request
 from hybrid.completion.completions import Completions
-from hybrid.json_schema import strings
 from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages import counted
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
@@ -62,15 +60,12 @@ def texts_of(language: CountedLanguage) -> Automaton:
     return minimal(rows, accepting)
 
 
-PARTS = ["a", "[ab]", "b*", "(ab)*", "(a|bc)+", "c?", "[^a]", "(a{2}|b)*", "(b+c)?"]
+PARTS = st.sampled_from(["a", "[ab]", "b*", "(ab)*", "(a|bc)+", "c?", "[^a]", "(a{2}|b)*", "(b+c)?"])
+SOURCES = st.lists(PARTS, min_size=1, max_size=4).map("".join)
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join),
-    st.integers(0, 12),
-    st.integers(6, 25),
-)
+@given(SOURCES, st.integers(0, 12), st.integers(6, 25))
 def test_law_a_counted_language_is_the_product_with_its_lengths(source: str, least: int, most: int) -> None:
     language = pattern(f"^({source})$", BOUND)
     found = counted_language(language, least, most)
@@ -136,17 +131,11 @@ def test_strings_that_cannot_be_counted_are_refused_where_items_must_be_unique()
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.sampled_from(PARTS), min_size=1, max_size=4).map("".join),
-    st.integers(0, 6),
-    st.integers(0, 9),
-    st.integers(0, 300),
-)
+@given(SOURCES, st.integers(0, 6), st.integers(0, 9), st.integers(0, 300))
 def test_law_texts_are_counted_up_to_a_limit(source: str, least: int, most: int, limit: int) -> None:
     """Whether lengths are examined one by one, or by powers of a matrix."""
     language = pattern(f"^({source})$", BOUND)
-    within = intersection([language, window(least, most)], BOUND)
-    found = within.count(limit)
+    found = intersection([language, window(least, most)], BOUND).count(limit)
     for most_lengths in (0, 3, 1_000):
         with mock.patch.object(counted, "MOST_LENGTHS", most_lengths):
             counted.n_texts.cache_clear()
@@ -183,7 +172,6 @@ def compiled(schema: Any, **options: Any) -> CompiledGrammar:
 
 
 def has_counted(grammar: CompiledGrammar) -> bool:
-    assert grammar.classifier is not None
     return len(grammar.classifier._fixed.net) > 6
 
 
@@ -203,25 +191,22 @@ SCHEMAS: dict[str, Any] = {
 }  # fmt: skip
 
 
-REPEATED = ("^[0-9a-zA-Z_-]{1,255}$", "^[^a]{40,90}$", '^["\\\\é]{3,64}$')
-
-
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_masks_are_those_with_a_state_for_each_length(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = compiled(SCHEMAS[name])
-    monkeypatch.setattr(schema_request, "_own_reading", lambda grammar: grammar.read)
+    monkeypatch.setattr("hybrid.compile.schema_request._own_reading", lambda grammar: grammar.read)
     theirs = compiled(SCHEMAS[name])
     assert has_counted(ours) and not has_counted(theirs)
     assert_equal_masks(ours, theirs, random.Random(name))
 
 
-@pytest.mark.parametrize("pattern", REPEATED)
+@pytest.mark.parametrize("pattern", ["^[0-9a-zA-Z_-]{1,255}$", "^[^a]{40,90}$", '^["\\\\é]{3,64}$'])
 def test_masks_of_repeated_sets_are_those_with_a_state_for_each_length(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schema = {"type": "string", "pattern": pattern}
     ours = compiled(schema)
-    monkeypatch.setattr(strings, "repeated_set", lambda language: None)
+    monkeypatch.setattr("hybrid.json_schema.strings.repeated_set", lambda language: None)
     theirs = compiled(schema)
     sizes = [one.classifier._fixed.network.n_states for one in (ours, theirs)]
     assert 2 * sizes[0] < sizes[1]

@@ -24,8 +24,7 @@ def build(formulas: Formulas, tree: Any) -> Formula:
     if isinstance(tree, bool):
         return formulas.constant(tree)
     op, parts = tree
-    made = [build(formulas, part) for part in parts]
-    return formulas.apply(op, made)
+    return formulas.apply(op, [build(formulas, part) for part in parts])
 
 
 def truth(tree: Any, values: dict[str, bool]) -> bool:
@@ -65,15 +64,13 @@ def test_simplification_and_substitution_keep_the_truth(tree: Any, other: Any) -
     found = formulas.substitute(formula, {formulas.atom("a"): inner})
     for values in ALL:
         assert decide(formula, holding(values)) == truth(tree, values)
-        replaced = values | {"a": truth(other, values)}
-        assert decide(found, holding(values)) == truth(tree, replaced)
+        assert decide(found, holding(values)) == truth(tree, values | {"a": truth(other, values)})
 
 
 @given(TREES, st.sampled_from(NAMES), st.booleans(), st.booleans())
 def test_what_one_atom_decides_is_so(tree: Any, name: str, value: bool, outcome: bool) -> None:
     formulas = Formulas()
-    formula = build(formulas, tree)
-    if decides(formula, formulas.atom(name), value, outcome):
+    if decides(build(formulas, tree), formulas.atom(name), value, outcome):
         assert all(truth(tree, one) is outcome for one in ALL if one[name] is value)
 
 

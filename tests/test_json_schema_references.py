@@ -16,11 +16,10 @@ from referencing.jsonschema import DRAFT7, DRAFT202012
 
 from hybrid import GrammarCompiler
 from hybrid.json_schema import SchemaRefused, documents_of, grammar_of_schema
-from tests.test_json_schema_meaning import BYTES, written
+from tests.test_json_schema_meaning import BYTES, OPEN, written
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 DATE = {"type": "string", "format": "date"}
-OPEN = {"strict_mode": False}
 
 
 def registry(**documents: Any) -> Any:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler
@@ -21,9 +20,9 @@ from adapters.engines.settings import Settings
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher
-from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_named
 from hybrid.json_schema import MOST_WHITE_SPACE
+from tests.test_cli import run
 from tests.test_json_schema_meaning import BYTES, compiled_bytes, written
 
 SCHEMA = {"type": "string", "pattern": "a"}
@@ -37,20 +36,22 @@ DATE = {"type": "string", "format": "date"}
 @pytest.mark.parametrize(
     ("schema", "text", "options", "is_written"),
     [
-        (SCHEMA, APART, ["--semantics", "json-schema"], True),
-        (SCHEMA, APART, ["--semantics", "xgrammar"], False),
-        (DATE, '"x"', ["--semantics", "json-schema"], False),
-        (DATE, '"x"', ["--semantics", "json-schema", "--no-formats"], True),
+        (SCHEMA, APART, {"semantics": "json-schema"}, True),
+        (SCHEMA, APART, {}, False),
+        (DATE, '"x"', {"semantics": "json-schema"}, False),
+        (DATE, '"x"', {"semantics": "json-schema", "assert_formats": False}, True),
     ],
 )
-def test_the_command_line_takes_it(
-    schema: Any, text: str, options: list[str], is_written: bool, tmp_path: Path
+def test_the_processor_and_the_command_line_take_it(
+    schema: Any, text: str, options: dict[str, Any], is_written: bool, tmp_path: Path
 ) -> None:
+    assert written(GrammarLogitsProcessor(schema, BYTES, **options)._grammars[0], text) == is_written
     BYTES.save(tmp_path / "bytes.npz")
     (tmp_path / "schema.json").write_text(json.dumps(schema), encoding="utf-8")
-    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out"), *options]
-    result = CliRunner().invoke(app, [*words, "--vocabulary", str(tmp_path / "bytes.npz")])
-    assert result.exit_code == 0, result.output
+    words = ["compile", str(tmp_path / "schema.json"), "-o", str(tmp_path / "out")]
+    words += ["--semantics", options.get("semantics", "xgrammar")]
+    words += ["--no-formats"] * ("assert_formats" in options)
+    run(*words, "--vocabulary", str(tmp_path / "bytes.npz"))
     assert written(CompiledGrammar.load(tmp_path / "out", BYTES), text) == is_written
 
 
@@ -74,17 +75,6 @@ def test_calls_and_compilers_say_what_formats_are(by_default: bool) -> None:
         compiler.compile_json_schema(SCHEMA, formats=True)
     with pytest.raises(GrammarError, match="there is no option 'formats'"):
         compiler.compile_json_schema_async(SCHEMA, formats=True).result()
-
-
-def test_the_processor_takes_it() -> None:
-    for schema, text, options, is_written in (
-        (SCHEMA, APART, {"semantics": "json-schema"}, True),
-        (SCHEMA, APART, {}, False),
-        (DATE, '"x"', {"semantics": "json-schema"}, False),
-        (DATE, '"x"', {"semantics": "json-schema", "assert_formats": False}, True),
-    ):
-        processor = GrammarLogitsProcessor(schema, BYTES, **options)
-        assert written(processor._grammars[0], text) == is_written
 
 
 def test_operators_say_it_in_an_environment_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +113,7 @@ def test_what_matchers_offer_works_with_either() -> None:
     assert other.accept_string('me":"x","age":1}')
     other.rollback(1)
     assert not other.is_terminated()
-    ending = bytes(GrammarMatcher(compiled).shortest_completion())
-    assert json.loads(ending) == {"age": 0}
+    assert json.loads(bytes(GrammarMatcher(compiled).shortest_completion())) == {"age": 0}
     assert compiled.promote()
     assert written(compiled, '{"age":7}')
 

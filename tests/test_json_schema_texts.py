@@ -21,7 +21,6 @@ from hybrid.json_schema.texts import write_listed, write_others, write_plainly
 
 pytestmark = pytest.mark.kernels
 
-BOUND = 10_000
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -47,8 +46,7 @@ def texts_of(automaton: Automaton, depth: int) -> list[str]:
             found.append(text)
         if len(text) < depth:
             for low, high, target in automaton.rows[state][:5]:
-                ends = {low, high} - set(range(0xD800, 0xE000))
-                todo += [(target, text + chr(one)) for one in ends]
+                todo += [(target, text + chr(one)) for one in {low, high} - set(range(0xD800, 0xE000))]
     return found
 
 
@@ -118,7 +116,7 @@ WIDE = [*map(chr, (0, 0x1F, 0x7F, 0xE9, 0x3B1, 0xD7FF, 0xE000, 0xFFFF, 0x1F600, 
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_plain_spellings_are_those_of_the_language(source: str) -> None:
-    language = pattern(source, BOUND)
+    language = pattern(source, 10_000)
     plain = Plain(language)
     for letters in (letters for n in range(3) for letters in product(WIDE, repeat=n)):
         text = "".join(letters)

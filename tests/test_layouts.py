@@ -2,17 +2,20 @@
 XGrammar, and the reason says so.
 """
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import pytest
 import xgrammar
 
-from equivalence.errors import UnsupportedGrammar
+from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect, grammar_reader
 from equivalence.network.grammar_reader import read_grammar
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.testing.mask_comparison import compare_walk
+from tests.caches import CALLS, SCHEMA
+from tests.test_json_schema_meaning import BYTES
 
 
 @pytest.mark.parametrize(
@@ -33,25 +36,10 @@ def test_repeats_of_repeats(grammar: str, refused: bool) -> None:
         dialect.refuse_repeats_in_repeats(*arguments)
 
 
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "pattern": "^a+$"}}, "required": ["a"]}
-
-TAG = {
-    "type": "structural_tag",
-    "format": {
-        "type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": SCHEMA},
-        "end": "</a>",
-    },
-}  # fmt: skip
-
-REQUESTS: dict[str, Any] = {
-    "schema": lambda compiler: compiler.compile_json_schema(SCHEMA),
-    "regex": lambda compiler: compiler.compile_regex("a+b"),
-    "grammar": lambda compiler: compiler.compile_grammar('root ::= "ab" | "b"'),
-    "tag": lambda compiler: compiler.compile_structural_tag(TAG),
-    "json": lambda compiler: compiler.compile_builtin_json_grammar(),
-}
-
-BYTES = Vocabulary.from_bytes([*(bytes([one]) for one in range(256)), b""], stop_token_ids=[256])
+@pytest.fixture(params=[name for name in CALLS if name != "Lark"])
+def compile_on(request: pytest.FixtureRequest) -> Callable[[Any], Any]:
+    """A call of a compiler, ours or XGrammar's."""
+    return CALLS[request.param].on
 
 
 @pytest.fixture(autouse=True)
@@ -76,21 +64,24 @@ def later_version(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unknown_layout")
-@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
-def test_every_request_of_an_unknown_layout_runs_in_plain_xgrammar(request_of: Any) -> None:
-    compiled = request_of(GrammarCompiler(BYTES))
-    assert compiled.strategy == "engine" and "but only 'v77' is supported" in compiled.reason
-    assert compare_walk(compiled, request_of(xgrammar.GrammarCompiler(BYTES.tokenizer_info)), 1, 5).exact
+def test_every_request_of_an_unknown_layout_runs_in_plain_xgrammar(
+    compile_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the classes nor the check for endless rules before them read it."""
+    monkeypatch.setattr("hybrid.compile.compilation.refuse_endless_rules", lambda _: pytest.fail("was read"))
+    compiled = compile_on(GrammarCompiler(BYTES))
+    unknown = f"version {xgrammar.get_serialization_version()!r}, but only 'v77' is supported"
+    assert compiled.strategy == "engine" and unknown in compiled.reason
+    assert compare_walk(compiled, compile_on(xgrammar.GrammarCompiler(BYTES.tokenizer_info)), 1, 5).exact
     assert GrammarMatcher(compiled).explain().expected
+    with pytest.raises(GrammarError, match="but only 'v77' is supported"):
+        compile_on(GrammarCompiler(BYTES, strategy="representatives"))
 
 
 @pytest.mark.usefixtures("unknown_layout")
 def test_what_needs_no_grammar_of_xgrammars_has_classes_all_the_same() -> None:
     schema = GrammarCompiler(BYTES, semantics="json-schema").compile_json_schema(SCHEMA)
-    for compiled, text in (
-        (schema, '{"a": "aa"}'),
-        (GrammarCompiler(BYTES).compile_lark('start: "a"+'), "aa"),
-    ):
+    for compiled, text in ((schema, '{"a": 1}'), (GrammarCompiler(BYTES).compile_lark('start: "a"+'), "aa")):
         matcher = GrammarMatcher(compiled)
         assert compiled.strategy == "classifier" and matcher.accept_string(text) and matcher.is_completed()
 
@@ -107,12 +98,11 @@ def test_a_later_version_that_means_the_same_has_classes() -> None:
 
 @pytest.mark.usefixtures("later_version")
 @pytest.mark.parametrize("known", [((b"a",), (b"b",)), ((b"ab",), (b"b", b"a"))])
-@pytest.mark.parametrize("request_of", REQUESTS.values(), ids=REQUESTS)
 def test_a_later_version_that_means_something_else_is_not_read(
-    monkeypatch: pytest.MonkeyPatch, request_of: Any, known: Any
+    monkeypatch: pytest.MonkeyPatch, compile_on: Any, known: Any
 ) -> None:
     monkeypatch.setattr(dialect, "KNOWN", {'root ::= "a"': ((b"a",), ()), 'root ::= "b" | "ab"': known})
-    compiled = request_of(GrammarCompiler(BYTES))
+    compiled = compile_on(GrammarCompiler(BYTES))
     assert compiled.strategy == "engine"
     assert (
         'XGrammar 0.3.0 reads the grammar \'root ::= "b" | "ab"\' differently from 0.2.9' in compiled.reason

@@ -76,8 +76,7 @@ def test_an_id_outside_of_the_vocabulary_is_refused(strategy: str, token_id: int
 
 
 def test_ids_without_text_are_never_allowed(strategy: str) -> None:
-    sides = Sides.of(strategy, "root ::= [^\\x00]*")
-    assert sides.mask() == [A, B, C, ONE, AB, ABC, X, C1, BC, STOP]
+    assert Sides.of(strategy, "root ::= [^\\x00]*").mask() == [A, B, C, ONE, AB, ABC, X, C1, BC, STOP]
 
 
 @pytest.mark.parametrize(

@@ -141,12 +141,7 @@ operations = st.lists(
     unaided=st.booleans(),
 )
 def test_random_operations(
-    case: GrammarCase,
-    steps: list[tuple[str, int]],
-    padding: int,
-    stops: int,
-    override: list[int] | None,
-    unaided: bool,
+    case: GrammarCase, steps: Any, padding: int, stops: int, override: Any, unaided: bool
 ) -> None:
     """Both strategies agree with XGrammar; stop tokens are text, absent or overridden, and there are empty
     tokens and padding."""

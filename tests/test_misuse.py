@@ -89,17 +89,12 @@ NO_BITMASKS: dict[str, Callable[[torch.Tensor], Any]] = {
     "bytes": lambda guard: bytearray(16 * WORDS),
     "rows that overlap backwards": lambda guard: as_strided(guard.numpy()[99:], (4, WORDS), (-4, 4)),
     "words backwards": lambda guard: guard[: 4 * WORDS].view(4, WORDS).numpy()[:, ::-1],
-    "read-only": lambda guard: _locked(guard[: 4 * WORDS].view(4, WORDS).numpy()),
+    "read-only": lambda guard: as_strided(guard[: 4 * WORDS].view(4, WORDS).numpy(), writeable=False),
     "uint32": lambda guard: guard[: 4 * WORDS].view(4, WORDS).numpy().view(np.uint32),
     "not aligned": lambda guard: np.ndarray((4, WORDS), np.int32, guard.numpy(), 1),
     "rows not aligned": lambda guard: as_strided(guard.numpy(), (4, WORDS), (4 * WORDS + 1, 4)),
     "objects": lambda guard: np.zeros((4, WORDS), object),
 }  # fmt: skip
-
-
-def _locked(array: Any) -> Any:
-    array.flags.writeable = False
-    return array
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -121,8 +116,7 @@ def test_what_is_no_bitmask_is_refused(matcher: GrammarMatcher, make: Callable[[
 def test_the_rows_of_a_matrix_are_rows(matcher: GrammarMatcher) -> None:
     """A row of `np.matrix` has two dimensions: a kernel took its words for rows."""
     guard = buffer()
-    matrix = np.asmatrix(guard[10 * WORDS : 12 * WORDS].view(2, WORDS).numpy())
-    matcher.fill_next_token_bitmask(matrix, 1)
+    matcher.fill_next_token_bitmask(np.asmatrix(guard[10 * WORDS : 12 * WORDS].view(2, WORDS).numpy()), 1)
     assert guard[11 * WORDS : 12 * WORDS].tolist() == FIRST
     guard[11 * WORDS : 12 * WORDS] = PATTERN
     assert untouched(guard)

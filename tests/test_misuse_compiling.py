@@ -19,24 +19,11 @@ import torch
 import xgrammar
 
 from adapters.transformers import GrammarLogitsProcessor
-from equivalence import (
-    ArgumentError,
-    ArtifactError,
-    BatchError,
-    GrammarError,
-    HybridError,
-    StrategyError,
-    VocabularyError,
-)
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from tests.misuse import SUBJECTS, VOCABULARY, compiled_by
+from equivalence import ArgumentError, ArtifactError, BatchError, GrammarError, HybridError, VocabularyError
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError, Vocabulary
+from tests.misuse import SUBJECTS, VOCABULARY, compiled_by, each
 
 TOKENS = [b"a", b"b"]
-
-
-def each(table: dict[str, list[Any]]) -> list[tuple[str, Any]]:
-    """The pairs of an argument and one of its wrong values."""
-    return [(name, value) for name, values in table.items() for value in values]
 
 
 VOCABULARIES: dict[str, list[Any]] = {
@@ -62,23 +49,20 @@ def test_integers_of_all_kinds_make_vocabularies() -> None:
             TOKENS, stop_token_ids=stop, special_token_ids=np.zeros(1, int), vocab_size=one + 2
         )
         assert found.fingerprint == expected.fingerprint
-        numbers = (*found.stop_token_ids, *found.special_token_ids, found.size)
-        assert {type(one) for one in numbers} == {int}
+        assert {type(one) for one in (*found.stop_token_ids, *found.special_token_ids, found.size)} == {int}
 
 
-def test_other_wrong_arguments_of_vocabularies() -> None:
-    wrong: list[Callable[[], Any]] = [
-        lambda: VOCABULARY.save(5),  # type: ignore[arg-type]
-        lambda: VOCABULARY.prepare(5),  # type: ignore[arg-type]
-        lambda: Vocabulary.load(5),  # type: ignore[arg-type]
-        lambda: Vocabulary.from_tokenizer_info(5),  # type: ignore[arg-type]
-        lambda: Vocabulary.from_huggingface(5),
-        lambda: Vocabulary.from_huggingface(5, vocab_size=True),
-        lambda: Vocabulary.from_huggingface(5, stop_token_ids=0.5),  # type: ignore[arg-type]
-    ]
-    for call in wrong:
-        with pytest.raises(VocabularyError):
-            call()
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((name, {}) for name in ("save", "prepare", "load", "from_tokenizer_info", "from_huggingface")),
+        ("from_huggingface", {"vocab_size": True}),
+        ("from_huggingface", {"stop_token_ids": 0.5}),
+    ],
+)
+def test_other_wrong_arguments_of_vocabularies(method: str, options: dict[str, Any]) -> None:
+    with pytest.raises(VocabularyError):
+        getattr(VOCABULARY, method)(5, **options)
 
 
 COMPILERS: dict[str, list[Any]] = {
@@ -99,10 +83,9 @@ COMPILERS: dict[str, list[Any]] = {
 @pytest.mark.parametrize(("name", "value"), each(COMPILERS), ids=repr)
 def test_wrong_compilers(name: str, value: Any) -> None:
     """One of these arguments would have started a million threads."""
-    error = StrategyError if name == "strategy" else HybridError
     beside = {"cache_dir": "folder"} if name == "cache_dir_limit_bytes" else {}
     said = f"{name.replace('max_threads', 'n_jobs')} must be .*, but is {re.escape(repr(value))}"
-    with pytest.raises(error, match=said):
+    with pytest.raises(StrategyError if name == "strategy" else HybridError, match=said):
         GrammarCompiler(VOCABULARY, **beside, **{name: value})
 
 
@@ -253,5 +236,4 @@ def test_wrong_calls_of_a_processor_change_nothing(ids: Any, scores: Any, error:
     assert not scores.any()
     with pytest.raises(ArgumentError, match=r"prompt_length must be .*, but is True"):
         processor.prompt_length = True
-    masked = processor(IDS, SCORES.clone())  # type: ignore[arg-type]
-    assert torch.isfinite(masked[0]).nonzero().flatten().tolist() == [0, 2, 200]
+    assert torch.isfinite(processor(IDS, SCORES.clone())[0]).nonzero().flatten().tolist() == [0, 2, 200]

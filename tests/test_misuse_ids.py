@@ -12,6 +12,7 @@ import copy
 import enum
 import pickle
 from typing import Any
+from unittest.mock import Mock, patch
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from equivalence import (
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from tests import misuse
-from tests.misuse import AB, FIRST, LATE, STOP, WORDS, A, B, buffer, compiled_by, unmoved, untouched
+from tests.misuse import AB, FIRST, LATE, STOP, WORDS, A, B, buffer, compiled_by, each, unmoved, untouched
 
 pytestmark = pytest.mark.kernels
 
@@ -138,24 +139,20 @@ def test_counts_out_of_range_take_nothing_back(matcher: GrammarMatcher, count: A
 
 # Temperatures.
 
-NO_TEMPERATURES: list[Any] = [
-    -1, -0.5, float("nan"), float("inf"), 1e39, -1e300, True, "1", b"1", [1], object(), 1j,
-]  # fmt: skip
-NO_ENDS: list[Any] = ["x", None, 1, [], 0.0]
-WRONG_OPTIONS: list[tuple[str, Any]] = [
-    *(("default_temperature", temperature) for temperature in NO_TEMPERATURES),
-    *(("terminate_without_stop_token", end) for end in NO_ENDS),
-]
+WRONG_OPTIONS: dict[str, list[Any]] = {
+    "default_temperature":
+        [-1, -0.5, float("nan"), float("inf"), 1e39, -1e300, True, "1", b"1", [1], object(), 1j],
+    "terminate_without_stop_token": ["x", None, 1, [], 0.0],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), WRONG_OPTIONS)
+@pytest.mark.parametrize(("name", "value"), each(WRONG_OPTIONS))
 def test_wrong_options_of_matchers_are_refused(matcher: GrammarMatcher, name: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=f"{name} must be "):
         GrammarMatcher(matcher.compiled_grammar, **{name: value})
 
 
-COMPILER = xgrammar.GrammarCompiler(misuse.VOCABULARY.tokenizer_info, max_threads=1)
-PLAIN = COMPILER.compile_grammar('root ::= "a"')
+PLAIN = xgrammar.GrammarCompiler(misuse.VOCABULARY.tokenizer_info).compile_grammar('root ::= "a"')
 
 
 @pytest.mark.parametrize("temperature", [None, 0, 0.7, 1, np.float32(0.3), torch.tensor(0.4), 1e-50])
@@ -226,14 +223,14 @@ def test_wrong_batches_move_no_matcher(
 ) -> None:
     """The first matcher used to move if the second list was too short."""
     pair = [matcher, matcher.fork()]
-    for each in pair:
-        assert each.accept_token(A)
+    for one in pair:
+        assert one.accept_token(A)
     for argument in wrong:
         with pytest.raises(error):
             getattr(BatchGrammarMatcher, method)(pair, argument)
-    for each in pair:
-        each.rollback()
-        assert unmoved(each)
+    for one in pair:
+        one.rollback()
+        assert unmoved(one)
 
 
 NO_MATCHERS = [None, 5, "ab", [None], [5], GrammarMatcher(compiled_by("classifier")),
@@ -301,10 +298,14 @@ def test_one_matcher_may_be_given_twice(matcher: GrammarMatcher) -> None:
     assert unmoved(matcher)
 
 
+def matcher_of_size(ids: int) -> GrammarMatcher:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2, vocab_size=ids)
+    return GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"'))
+
+
 @pytest.mark.parametrize("ids", [64, 3000])
 def test_matchers_of_different_widths_write_nothing(matcher: GrammarMatcher, ids: int) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2, vocab_size=ids)
-    other = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"'))
+    other = matcher_of_size(ids)
     for pair in ([matcher, other], [other, matcher]):
         for width in {WORDS, -(-ids // 32)}:
             guard = buffer(6 * width)
@@ -315,23 +316,17 @@ def test_matchers_of_different_widths_write_nothing(matcher: GrammarMatcher, ids
 
 
 def test_matchers_of_equally_wide_vocabularies_fill_their_own_ids(matcher: GrammarMatcher) -> None:
-    vocabulary = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=2, vocab_size=316)
-    other = GrammarMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "a"'))
     bitmask = buffer(2 * WORDS).view(2, WORDS)
-    BatchGrammarMatcher().batch_fill_next_token_bitmask([other, matcher], bitmask)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask([matcher_of_size(316), matcher], bitmask)
     assert [row[0] for row in bitmask.tolist()] == [1, FIRST[0]]
 
 
 def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A Lark grammar has no other strategy when its tables are full."""
     trio = [GrammarMatcher(compiled_by(name)) for name in ("engine", "classifier", "lark")]
-
-    def full(*arguments: Any, **options: Any) -> bool:
-        raise BudgetExceeded("full")
-
     bitmask = buffer(3 * WORDS).view(3, WORDS)
     for name in ("accept_token", "accept_string", "_fill"):
-        monkeypatch.setattr(trio[2], name, full)
+        monkeypatch.setattr(trio[2], name, Mock(side_effect=BudgetExceeded("full")))
     batch = BatchGrammarMatcher()
     for call in (
         lambda: batch.batch_accept_token(trio, [A, A, A]),
@@ -344,7 +339,7 @@ def test_a_batch_that_fails_in_the_middle_is_taken_back(monkeypatch: pytest.Monk
     assert unmoved(trio[0]) and unmoved(trio[1]) and untouched(bitmask)
 
 
-def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollback_without_room_leaves_the_matcher_where_it_is() -> None:
     """It used to keep its position but not its history, so the next mask was that of a later state."""
     matcher = GrammarMatcher(compiled_by("lark"))
     follower = matcher._follower
@@ -352,14 +347,9 @@ def test_a_rollback_without_room_leaves_the_matcher_where_it_is(monkeypatch: pyt
     assert matcher.accept_token(A) and matcher.accept_token(B)
     follower.classifier.renew()  # new tables: a rollback reads the text again
     matcher.find_jump_forward_string()
-
-    def full(*_: Any) -> Any:
-        raise BudgetExceeded("full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(follower.classifier, "read", full)
-        with pytest.raises(BudgetExceeded):
-            matcher.rollback()
+    full = patch.object(follower.classifier, "read", side_effect=BudgetExceeded("full"))
+    with full, pytest.raises(BudgetExceeded):
+        matcher.rollback()
     assert matcher.is_completed()
     matcher.rollback(2)
     assert unmoved(matcher)

@@ -16,24 +16,14 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from equivalence import Vocabulary
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.cli.artifacts import inspect_file
 from hybrid.compiled import CompiledGrammar
 from hybrid.pages import facts_of, render
 from hybrid.xgrammar.relaxed import Narrowing, find_differences
 from hybrid.xgrammar.relaxed.narrow_patterns import ESCAPED, UNANCHORED, pattern_limit
-from tests.test_relaxed import (
-    INTEGER,
-    OPEN,
-    arrays,
-    bytes_info,
-    compile_plain,
-    objects,
-    strings,
-    takes,
-    write,
-)
+from tests.test_json_schema_meaning import BYTES
+from tests.test_relaxed import INTEGER, OPEN, arrays, compile_plain, objects, strings, takes, write
 
 STRICT = {"strict_mode": True}
 ORDER = "keys can only be written"
@@ -89,9 +79,8 @@ STRICT_LIMITS: list[tuple[Any, str, str]] = [
     [*((*row, {}) for row in LIMITS), *((*row, STRICT) for row in STRICT_LIMITS)],
 )
 def test_what_cannot_be_written_is_listed(schema: Any, text: str, pointer: str, options: dict[str, Any]):
-    validator = jsonschema.Draft202012Validator(schema)
     if pointer != "/unevaluatedProperties":  # for jsonschema nothing evaluates "a"; only "b" matters here
-        assert validator.is_valid(json.loads(text))
+        assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text))
     assert not takes(compile_plain(schema, **options), text), "XGrammar writes it now"
     pointers = found(schema, **options)
     assert pointer in pointers if pointer else pointers
@@ -183,20 +172,15 @@ def test_limits_of_patterns(pattern: str, limit: str):
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return Vocabulary.from_tokenizer_info(bytes_info())
-
-
-@pytest.fixture(scope="module")
-def compiled(vocabulary: Vocabulary) -> CompiledGrammar:
-    compiler = GrammarCompiler(vocabulary, strategy="classifier")
+def compiled() -> CompiledGrammar:
+    compiler = GrammarCompiler(BYTES, strategy="classifier")
     return compiler.compile_json_schema(objects(properties={"name": strings(maxLength=3)}))
 
 
-def test_files_keep_it(compiled: CompiledGrammar, vocabulary: Vocabulary, tmp_path: Path):
+def test_files_keep_it(compiled: CompiledGrammar, tmp_path: Path):
     path = tmp_path / "grammar.equimask"
     compiled.save(path)
-    loaded = CompiledGrammar.load(path, vocabulary)
+    loaded = CompiledGrammar.load(path, BYTES)
     assert loaded.narrowed == compiled.narrowed
     assert [one.keyword for one in loaded.narrowed] == ["maxLength", "properties"]
     out = io.StringIO()
@@ -212,14 +196,13 @@ def test_pages_show_it(compiled: CompiledGrammar):
     assert "2</b><span>keywords forbid valid values" in page
 
 
-def test_strict_asks_for_what_is_left_out_alone(vocabulary: Vocabulary):
-    compiler = GrammarCompiler(vocabulary, strategy="engine")
+def test_strict_asks_for_what_is_left_out_alone():
     schema = objects(properties={"a": strings(pattern="a"), "b": numbers(minimum=0)})
-    compiled = compiler.compile_json_schema(schema, strict=True)
+    compiled = GrammarCompiler(BYTES, strategy="engine").compile_json_schema(schema, strict=True)
     assert compiled.relaxed == () and compiled.narrowed != ()
 
 
-def test_with_its_own_meaning_nothing_is_narrower(vocabulary: Vocabulary):
-    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+def test_with_its_own_meaning_nothing_is_narrower():
+    compiler = GrammarCompiler(BYTES, semantics="json-schema")
     assert compiler.compile_json_schema(strings(pattern="a", maxLength=3)).narrowed == ()
     assert compiler.compile_regex("a").narrowed == ()

@@ -8,7 +8,6 @@ Limits: POSIX. Tests that need another user are skipped if this process cannot c
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import subprocess
@@ -24,11 +23,12 @@ import pytest
 from equivalence import Vocabulary, source_check
 from hybrid import GrammarCompiler
 from tests.test_artifact import TOKENS, masks_along
+from tests.test_cache_folder import warnings_of
 from tests.test_forks import Child, in_a_child
+from tests.test_promotion import NESTED
 
 CHECKOUT = Path(source_check.__file__).parents[1]
 NOBODY = 65534
-NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user")
@@ -49,7 +49,6 @@ def run(
     )  # fmt: skip
     printed, last = "", time.monotonic()
     try:
-        assert begun.stdout is not None
         for line in begun.stdout:
             printed, last = printed + line, time.monotonic()
         status = begun.wait(seconds)
@@ -131,24 +130,10 @@ print("end")
 GRAMMARS = [NESTED, 'root ::= "a" | root "b"', "root ::= [0-9]{2,70}", 'root ::= "x" [a-f]+ "y"?']
 
 
-class Warnings(logging.Handler):
-    """Collects the warnings and errors that the project's loggers emit."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-        self.texts: list[str] = []
-        for name in ("equivalence", "hybrid"):
-            logging.getLogger(name).addHandler(self)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-
 def masks_with(folder: Path | None) -> tuple[list[list[bytes]], dict[str, int]]:
     """Return the masks of all grammars and the counts, with every cache in one folder."""
-    stops = [len(TOKENS) - 1]
     vocabulary = Vocabulary.from_bytes(
-        TOKENS, stop_token_ids=stops, cache_dir=folder and folder / "vocabulary"
+        TOKENS, stop_token_ids=[len(TOKENS) - 1], cache_dir=folder and folder / "vocabulary"
     )
     with GrammarCompiler(vocabulary, cache_dir=folder and folder / "compiled", on_demand=True) as compiler:
         found = [masks_along(compiler.compile_grammar(grammar), 1, 12) for grammar in GRAMMARS]
@@ -164,16 +149,15 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path) -> None:
+def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path, caplog: Any) -> None:
     """Each must get exact masks without warnings, and the next process must find everything."""
     wanted = masks_with(None)[0]
     reading, writing = os.pipe()
 
     def work() -> None:
-        warnings = Warnings()
         os.close(writing)
         os.read(reading, 1)  # wait until all have started
-        assert masks_with(tmp_path)[0] == wanted and warnings.texts == []
+        assert masks_with(tmp_path)[0] == wanted and warnings_of(caplog) == []
 
     children = [Child(work) for _ in range(5)]
     os.close(reading)
@@ -209,7 +193,9 @@ def become_nobody() -> None:
     ],
     ids=["closed", "read-only", "read-only and filled", "not listed", "write-only", "open, of another user"],
 )
-def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_folder: Path) -> None:
+def test_a_folder_of_another_user(
+    mode: int, is_filled: bool, hits: int, open_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Readable entries must be used, unreadable ones skipped, and each problem logged once."""
     wanted = masks_with(open_folder if is_filled else None)[0]
     for name in ("vocabulary", "compiled"):
@@ -218,20 +204,20 @@ def test_a_folder_of_another_user(mode: int, is_filled: bool, hits: int, open_fo
 
     def work() -> None:
         become_nobody()
-        warnings = Warnings()
+        caplog.clear()
         for _ in range(2):
             found, counted = masks_with(open_folder)
             assert found == wanted and counted["hits"] >= hits and counted["damaged"] == 0
-        said = [text.split("(")[0] for text in warnings.texts]
-        assert len(said) <= 2 * 2, warnings.texts  # one for a trie and one for grammars, for two vocabularies
+        said = warnings_of(caplog)
+        assert len(said) <= 2 * 2, said  # one for a trie and one for grammars, for two vocabularies
         if mode in (0o700, 0o755) and not hits:
-            assert any("cannot be" in text for text in said), warnings.texts
+            assert any("cannot be" in text.split("(")[0] for text in said), said
 
     in_a_child(work)
 
 
 @needs_root
-def test_a_file_of_another_user(open_folder: Path) -> None:
+def test_a_file_of_another_user(open_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     """This user may not read the entries in a folder that both users may use."""
     wanted = masks_with(open_folder)[0]
     for path in [open_folder / "vocabulary", open_folder / "compiled"]:
@@ -241,9 +227,9 @@ def test_a_file_of_another_user(open_folder: Path) -> None:
 
     def work() -> None:
         become_nobody()
-        warnings = Warnings()
+        caplog.clear()
         found, counted = masks_with(open_folder)
-        assert found == wanted and counted["hits"] == 0 and len(warnings.texts) == 2, warnings.texts
+        assert found == wanted and counted["hits"] == 0 and len(warnings_of(caplog)) == 2, caplog.text
 
     in_a_child(work)
 

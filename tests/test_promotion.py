@@ -37,7 +37,7 @@ from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import SCHEMA, VOCABULARY, grammar_of, masks_along
-from tests.test_forks import Child
+from tests.test_forks import Child, at_work
 
 pytestmark = pytest.mark.kernels
 
@@ -45,12 +45,10 @@ NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 
 
 def begun(compiled: CompiledGrammar) -> Promotion:
-    assert compiled.classifier is not None and compiled.classifier.reachable is not None
     return Promotion(compiled.classifier, compiled.classifier.reachable, states=10_000, limit=1 << 30)
 
 
 def known_states(compiled: CompiledGrammar) -> int:
-    assert compiled.classifier is not None
     return int(compiled.classifier.session.store.n_found)
 
 
@@ -73,13 +71,6 @@ def promotions(compiler: GrammarCompiler) -> tuple[int, int]:
     return found["done"], found["given_up"]
 
 
-def promoting(compiled: CompiledGrammar) -> threading.Thread:
-    """Start a thread that promotes a grammar."""
-    thread = threading.Thread(target=compiled.promote)
-    thread.start()
-    return thread
-
-
 @pytest.mark.parametrize("options", [{}, {"on_demand": True}, {"strategy": "classifier", "on_demand": True}])
 def test_use_alone_never_promotes(options: dict[str, Any]) -> None:
     compiler = GrammarCompiler(VOCABULARY, **options)
@@ -97,23 +88,17 @@ def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     assert first.accept_string("([12")
     twin = first.fork()
     mask = mask_of(first)
-    found: dict[int, list[bytes]] = {}
-
-    def serve(seed: int) -> None:
-        found[seed] = use(compiled, seed, 150)
-
     with ThreadPoolExecutor(7) as pool:
-        serving = [pool.submit(serve, seed) for seed in wanted]
-        serving.append(pool.submit(compiled.promote))
+        serving = {seed: pool.submit(use, compiled, seed, 150) for seed in wanted}
+        promoted = pool.submit(compiled.promote)
         batch = [GrammarMatcher(compiled) for _ in range(3)]
         rows = np.empty((3, (VOCABULARY.size + 31) // 32), np.int32)
         for byte in b"([12]{}":
             BatchGrammarMatcher().batch_fill_next_token_bitmask(batch, rows)
             assert (rows == rows[0]).all()
             assert BatchGrammarMatcher.batch_accept_token(batch, [byte] * 3) == [True] * 3
-    for future in serving:
-        future.result()
-    assert found == wanted and is_complete(compiled)
+    assert {seed: future.result() for seed, future in serving.items()} == wanted
+    assert promoted.result() and is_complete(compiled)
     assert mask_of(first) == mask_of(twin) == mask
     assert first.accept_string("3])") and twin.accept_string("4]")
     first.rollback(2)
@@ -142,7 +127,7 @@ def test_what_exceeds_the_budget_is_given_up_for_good(budget: Budget, word: str)
 def test_a_new_session_ends_a_promotion() -> None:
     compiled = GrammarCompiler(VOCABULARY, on_demand=True).compile_grammar(NESTED)
     work = begun(compiled)
-    assert work.piece() and compiled.classifier is not None
+    assert work.piece()
     with compiled.classifier.lock:
         compiled.classifier.renew()
     with pytest.raises(BudgetExceeded, match="became full and were replaced"):
@@ -161,14 +146,13 @@ def test_a_forked_process_goes_on(small_pieces: None) -> None:
     def work() -> None:
         assert use(compiled, 5) == wanted and compiled.promote() and use(compiled, 5) == wanted
 
-    thread = promoting(compiled)
     children = []
-    for _ in range(3):
-        children.append(Child(work, 60))
-        time.sleep(0.002)
-    for child in children:
-        child.wait()
-    thread.join()
+    with at_work(compiled.promote):
+        for _ in range(3):
+            children.append(Child(work, 60))
+            time.sleep(0.002)
+        for child in children:
+            child.wait()
     assert is_complete(compiled) and use(compiled, 5) == wanted
 
 
@@ -176,7 +160,7 @@ def test_what_is_in_use_becomes_complete_and_another_process_starts_with_it(tmp_
     compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     compiled = compiler.compile_grammar(NESTED)
     assert compiled.classes is not None, "they are found when asked for"
-    assert compiled.classifier is not None and not is_complete(compiled)
+    assert not is_complete(compiled)
     masks, session = use(compiled), compiled.classifier.session
     matcher = GrammarMatcher(compiled)
     matcher.accept_string("([1")
@@ -226,7 +210,7 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
     while is_left:
         is_left = work.piece()
     work.finish()
-    assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
+    assert is_complete(compiled)
     assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known, case.ebnf
     found = known_states(compiled)
     for ours, other, history in pairs:
@@ -252,7 +236,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
     before = use(compiled, 3)
     assert compiled.promote() and compiled.promote(), "twice is once"
     assert "because promote was called" in compiled.reason
-    assert is_complete(compiled) and ahead.classifier is not None and compiled.classifier is not None
+    assert is_complete(compiled)
     found = known_states(compiled)
     assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known
     assert use(compiled, 3) == before == use(ahead, 3)
@@ -264,20 +248,17 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
 def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
     again = from_bytes(to_bytes(compiled), VOCABULARY)
-    assert again.classifier is not None and again.classifier.reachable is None and not is_complete(again)
+    assert again.classifier.reachable is None and not is_complete(again)
     masks = use(again)
     assert again.promote() and is_complete(again) and compiled.promote()
     assert use(again) == masks == use(compiled)
-    assert compiled.classifier is not None
     assert again.classifier.summaries.n_known == compiled.classifier.summaries.n_known
     third = from_bytes(to_bytes(again), VOCABULARY)
     assert is_complete(third) and use(third) == masks
 
 
 def test_another_network_is_not_completed() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
-    again = from_bytes(to_bytes(compiled), VOCABULARY)
-    assert again.classifier is not None
+    again = from_bytes(to_bytes(GrammarCompiler(VOCABULARY).compile_grammar(NESTED)), VOCABULARY)
     final = again.classifier._fixed.net[0]
     final[-1] = 1 - final[-1]
     with pytest.raises(BudgetExceeded, match="another version"):
@@ -295,10 +276,7 @@ def test_what_has_no_such_classifier() -> None:
 # --- Long use ----------------------------------------------------------------------------------------------
 
 
-STATIC = [name for name in CALLS if "Lark" not in name]
-
-
-@pytest.mark.parametrize("name", STATIC)
+@pytest.mark.parametrize("name", [name for name in CALLS if "Lark" not in name])
 def test_static_grammars_are_complete_at_once(name: str) -> None:
     call = CALLS[name]
     for cache_enabled in (False, True):
@@ -325,28 +303,26 @@ def test_static_beyond_the_budget() -> None:
 # --- Deterministic compilers -------------------------------------------------------------------------------
 
 
-class Clocks:
+def upset_clocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace all clocks by ones that advance at random, and slow `accept_token` down at random."""
+    rng, now, lock = random.Random(seed), [0.0], threading.Lock()
 
-    def __init__(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        rng, now, lock = random.Random(seed), [0.0], threading.Lock()
+    def clock() -> float:
+        with lock:
+            now[0] += rng.expovariate(0.001)  # each call advances it by 1000 s on average
+            return now[0]
 
-        def clock() -> float:
-            with lock:
-                now[0] += rng.expovariate(0.001)  # each call advances it by 1000 s on average
-                return now[0]
+    for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
+        monkeypatch.setattr(time, name, clock)
+    monkeypatch.setattr("equivalence.deadline.clock.now", clock)
+    serve = GrammarMatcher.accept_token
 
-        for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
-            monkeypatch.setattr(time, name, clock)
-        monkeypatch.setattr("equivalence.deadline.clock.now", clock)
-        serve = GrammarMatcher.accept_token
+    def slow(self: Any, token_id: int, **options: Any) -> bool:
+        if rng.random() < 0.02:
+            threading.Event().wait(0.001)
+        return serve(self, token_id, **options)
 
-        def slow(self: Any, token_id: int, **options: Any) -> bool:
-            if rng.random() < 0.02:
-                threading.Event().wait(0.001)
-            return serve(self, token_id, **options)
-
-        monkeypatch.setattr(GrammarMatcher, "accept_token", slow)
+    monkeypatch.setattr(GrammarMatcher, "accept_token", slow)
 
 
 TRAFFIC: list[Any] = [
@@ -378,7 +354,7 @@ def test_deterministic_compilers_decide_alike_whatever_the_clock_says() -> None:
     wanted = list(served(1))
     for seed, threads in enumerate((1, 4, 4)):
         with pytest.MonkeyPatch.context() as patch:
-            Clocks(seed, patch)
+            upset_clocks(seed, patch)
             assert list(served(threads)) == wanted
     # one of those that are static names token ids
     assert wanted[-1][2] == {"done": 5 if dialect.JOINS_TOKENS else 6, "given_up": 0}

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import filelock
 import pytest
@@ -75,8 +76,7 @@ def reports(folder: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("ask", REQUESTS)
 def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slowly(monkeypatch, 0.2)
-    children = [Child(lambda: rank(tmp_path, ask), 60) for _ in range(4)]
-    for child in children:
+    for child in [Child(lambda: rank(tmp_path, ask), 60) for _ in range(4)]:
         child.wait()
     found = reports(tmp_path)
     assert len(found) == 4
@@ -214,10 +214,7 @@ def test_waiting_ends_with_the_deadline(tmp_path: Path) -> None:
 def test_without_locks_nobody_waits(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr(filelock, "FileLock", none)
+    monkeypatch.setattr(filelock, "FileLock", Mock(side_effect=error))
     for writes in (1, 0):
         compiler = on_demand_in(tmp_path)
         assert compiler.compile_regex(REGEX).strategy == "classifier"

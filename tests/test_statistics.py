@@ -40,8 +40,7 @@ def test_what_is_counted() -> None:
     assert memory["limit_bytes"] == compiler.cache_limit_bytes
     assert set(found["disk"].values()) == {0}
     for phase in ("network", "classifier", "total"):
-        wanted = sum(one.timings[phase] for one in compiled[:2])
-        assert found["seconds"][phase] == pytest.approx(wanted)
+        assert found["seconds"][phase] == pytest.approx(sum(one.timings[phase] for one in compiled[:2]))
     assert found["strategies"]["classifier"]["count"] == 2
     kept = json.dumps(found)
     assert json.loads(kept) == found, "plain"
@@ -126,8 +125,7 @@ def test_one_line_of_the_log_per_grammar(tmp_path: Path, caplog: pytest.LogCaptu
     with caplog.at_level(logging.DEBUG, "hybrid"):
         for _ in range(2):
             compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, on_demand=True)
-            compiled = compiler.compile_regex("a")
-            assert compiler.compile_regex("a") is compiled
+            assert compiler.compile_regex("a") is compiler.compile_regex("a")
         with pytest.raises(GrammarError):
             compiler.compile_regex("(")
     said = [record.getMessage() for record in caplog.records if record.name == "hybrid"]

@@ -115,7 +115,6 @@ def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) 
 
 def same_bits(compiled: CompiledGrammar, taken: list[int], stops: list[int]) -> None:
     """Check that tokens of a class have equal bits and tokens without a class none, except for stop ids."""
-    assert compiled.known_classes is not None
     classes = compiled.known_classes.class_of_token.tolist()
     bits = {(classes[i], i in taken) for i in range(len(classes)) if i not in stops}
     assert (-1, True) not in bits and len(bits) == len({number for number, _ in bits})
@@ -130,8 +129,11 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
     if not features.beyond_stacks or ids:
         assert compiled.strategy == "classifier"
         return
-    assert compiled.strategy == "engine" and f"the grammar uses {features}: which tokens" in compiled.reason
-    with pytest.raises(UnsupportedGrammar, match="depends on more than the text's bytes"):
+    construct = f"the grammar uses {features}: which tokens are allowed depends on more than the text's bytes"
+    assert compiled.strategy == "engine" and compiled.classes is None
+    assert compiled.reason.startswith("no token classes: ") and construct in compiled.reason
+    assert GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(grammar).strategy == "engine"
+    with pytest.raises(UnsupportedGrammar, match=f"{construct}.*; use strategy='auto'"):
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(grammar)
     plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar(grammar)
     rng = random.Random(name)
