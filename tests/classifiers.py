@@ -8,8 +8,6 @@ Limits: small vocabularies and grammars.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from typing import Any
 
 import xgrammar
@@ -17,8 +15,7 @@ from hypothesis import reject
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from tests.matchers import mask_of
+from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from tests.random_grammars import GrammarCase
 
 EXAMPLES = 50
@@ -58,17 +55,13 @@ def classifier_case(case: GrammarCase, on_demand: bool) -> tuple[CompiledGrammar
 
 
 def agree_with_the_reference(
-    begin: Callable[[], tuple[Callable[[], list[int]], Callable[[int], Any]]],
-    ebnf: str,
-    vocabulary: Vocabulary,
-    choose: Callable[[list[int]], int],
-    texts: int,
-    steps: int,
+    begin: Any, ebnf: str, vocabulary: Vocabulary, choose: Any, texts: int, steps: int
 ) -> int:
     """Compare masks with the reference's along texts of chosen tokens; return how many.
 
     Args:
         begin: starts a text, and returns two functions: one returns its mask, the other reads a token.
+        choose: returns one of the tokens that are allowed.
     """
     reference, tokens = ReferenceGrammar(xgrammar.Grammar.from_ebnf(ebnf)), vocabulary.tokens
     (stop,) = vocabulary.stop_token_ids
@@ -88,24 +81,6 @@ def agree_with_the_reference(
             assert read(token)
             prefix += tokens[token]
     return n_masks
-
-
-def walk(compiled: CompiledGrammar, seed: int, steps: int) -> tuple[list[int], list[list[int]]]:
-    """Read random tokens and record the mask before each; start a new text when the old one cannot
-    continue."""
-    rng = random.Random(seed)
-    matcher = GrammarMatcher(compiled)
-    ids, masks = [], []
-    for _ in range(steps):
-        masks.append(mask_of(matcher))
-        going_on = [token_id for token_id in masks[-1] if token_id != STOP]
-        if not going_on:
-            matcher.reset()
-            ids.append(-1)
-            continue
-        ids.append(rng.choice(going_on))
-        assert matcher.accept_token(ids[-1])
-    return ids, masks
 
 
 def words_of(store: Any, mask: int) -> list[int]:

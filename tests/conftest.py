@@ -43,18 +43,13 @@ def pytest_collection_finish() -> None:
 
 def load_cases(*, kind: str | None = None, feature: str | None = None) -> list[Case]:
     """Return the cases of one kind or with one feature, or all of them, in the order of files and lines."""
-    return [
-        case
-        for case in _all_cases()
-        if (kind is None or case.kind == kind) and (feature is None or feature in case.features)
-    ]
+    return [case for case in _all_cases() if kind in (None, case.kind) and feature in (None, *case.features)]
 
 
 @cache
 def _all_cases() -> tuple[Case, ...]:
-    cases = tuple(
-        case for path in sorted((CHECKOUT / "tests" / "cases").glob("*.toml")) for case in read_cases(path)
-    )
+    paths = sorted((CHECKOUT / "tests" / "cases").glob("*.toml"))
+    cases = tuple(case for path in paths for case in read_cases(path))
     names = [case.name for case in cases]
     repeated = {name for name in names if names.count(name) > 1}
     assert not repeated, f"these names of cases are used twice: {sorted(repeated)}"
@@ -68,9 +63,7 @@ def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
     Otherwise, compilers of one vocabulary share a cache; tests marked `shared_memory` keep that behaviour.
     """
     if request.node.get_closest_marker("shared_memory") is None:
-        monkeypatch.setattr(
-            "hybrid.api.compiler.shared_cache", lambda _, limit_bytes: MemoryCache(limit_bytes)
-        )
+        monkeypatch.setattr("hybrid.api.compiler.shared_cache", lambda _, limit: MemoryCache(limit))
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +123,5 @@ def model() -> Any:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Complete classifiers in pieces as small as possible, so that there are many moments between two."""
-    from hybrid.classifier import promotion
-
-    monkeypatch.setattr(promotion, "PIECE", 1)
-    monkeypatch.setattr(promotion, "CONTEXTS", 1)
+    monkeypatch.setattr("hybrid.classifier.promotion.PIECE", 1)
+    monkeypatch.setattr("hybrid.classifier.promotion.CONTEXTS", 1)

@@ -105,9 +105,8 @@ class Oracle:
         except UnicodeDecodeError:
             return False
         starts = [start + more for more in self._completing(tail)] if tail else [start]
-        return any(
-            self.machine.takes(begun + more, len(begun)) for begun in starts for more in self.continuations
-        )
+        pairs = product(starts, self.continuations)
+        return any(self.machine.takes(begun + more, len(begun)) for begun, more in pairs)
 
     # ---- the search that shares work
 

@@ -17,7 +17,7 @@ import pytest
 from lark.exceptions import LarkError
 
 from equivalence.lark.lalr import LalrMachine, may_follow, read_machine
-from equivalence.lark.lalr.reference import shift
+from equivalence.lark.lalr.reference import Stack, shift
 from equivalence.lark.lexer import LexerMachine, build_lexer, terminal_names
 from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 from tests.lark_oracle import SMALL_GRAMMARS
@@ -57,12 +57,10 @@ def random_grammar(rng: random.Random) -> Built | None:
     """Draw a grammar over `TERMINALS`; None if Lark refuses it. Empty right sides are frequent."""
     rules = ["start", *("one", "two", "three")[: rng.randint(0, 3)]]
     letters = [f'"{letter}"' for letter in TERMINALS[: rng.randint(2, 4)]]
+    symbols, lengths = [*letters, *letters, *rules], [0, 1, 1, 2, 2, 3, 4]
     lines = []
     for rule in rules:
-        bodies = {
-            " ".join(rng.choices([*letters, *letters, *rules], k=rng.choice([0, 1, 1, 2, 2, 3, 4])))
-            for _ in range(rng.randint(1, 3))
-        }
+        bodies = {" ".join(rng.choices(symbols, k=rng.choice(lengths))) for _ in range(rng.randint(1, 3))}
         lines.append(f"{rule}: " + " | ".join(sorted(bodies)))
     try:
         found = build("\n".join(lines))
@@ -71,18 +69,13 @@ def random_grammar(rng: random.Random) -> Built | None:
     return found if len(found.machine.terminals) > 1 else None
 
 
-def random_walk(
-    machine: LalrMachine, most: int, rng: random.Random
-) -> tuple[list[int], list[tuple[int, ...]]]:
+def random_walk(machine: LalrMachine, most: int, rng: random.Random) -> tuple[list[int], list[Stack]]:
     """A random sequence of terminals, each of which can be shifted, and the stacks along it."""
     terminals: list[int] = []
-    stacks: list[tuple[int, ...]] = [(machine.start,)]
+    stacks: list[Stack] = [(machine.start,)]
     while len(terminals) < most:
-        after = {
-            terminal: stack
-            for terminal in range(len(machine.terminals) - 1)
-            if (stack := shift(machine, stacks[-1], terminal)) is not None
-        }
+        shifted = {one: shift(machine, stacks[-1], one) for one in range(len(machine.terminals) - 1)}
+        after = {terminal: stack for terminal, stack in shifted.items() if stack is not None}
         if not after:
             break
         terminals.append(rng.choice(list(after)))

@@ -74,28 +74,19 @@ def tag_of(family: str, n_tools: int, reasoning: bool, ids: tuple[int, ...] = ()
 
 def pieces_of(tag: str) -> list[str | int]:
     """Return the texts and ids with which the parts of a tag begin and end, each once."""
-    found: dict[str | int, None] = {}
-
-    def visit(at: Any) -> None:
+    found: list[Any] = []
+    waiting: list[Any] = [json.loads(tag)]
+    for at in waiting:
         if isinstance(at, list):
-            for one in at:
-                visit(one)
+            waiting += at
         elif isinstance(at, dict):
-            for name, value in at.items():
-                if name in ("begin", "end", "triggers", "value", "token"):
-                    for one in value if isinstance(value, list) else [value]:
-                        if isinstance(one, (str, int)) and one not in ("", None):
-                            found[one] = None
-                if name != "json_schema":
-                    visit(value)
-
-    visit(json.loads(tag))
-    return list(found)
+            waiting += [value for name, value in at.items() if name != "json_schema"]
+            for name in ("begin", "end", "triggers", "value", "token"):
+                found += at[name] if isinstance(at.get(name), list) else [at.get(name)]
+    return list(dict.fromkeys(one for one in found if isinstance(one, (str, int)) and one != ""))
 
 
-def path_of(
-    plain: xgrammar.CompiledGrammar, tag: str, vocabulary: Vocabulary, rng: random.Random, steps: int
-) -> list[int]:
+def path_of(plain: Any, tag: str, vocabulary: Vocabulary, rng: random.Random, steps: int) -> list[int]:
     """Draw tokens that plain XGrammar accepts from the start: forced ones, parts of the tag, and random
     ones."""
     matcher = xgrammar.GrammarMatcher(plain)

@@ -64,9 +64,8 @@ def _keyword(chance: random.Random, keyword: str, depth: int) -> dict[str, Any]:
         return {"if": _schema(chance, depth), **{name: _schema(chance, depth) for name in sides}}
     if keyword in ("properties", "dependentSchemas", "patternProperties"):
         names = ("^a", "b$", "c", "^[ab]+$") if keyword == "patternProperties" else KEYS
-        return {
-            keyword: {name: _schema(chance, depth) for name in chance.sample(names, chance.randint(1, 3))}
-        }
+        chosen = chance.sample(names, chance.randint(1, 3))
+        return {keyword: {name: _schema(chance, depth) for name in chosen}}
     return {keyword: _value(chance, keyword)}
 
 

@@ -49,13 +49,9 @@ def test_lists_outside_of_the_values_are_refused() -> None:
 
 def test_other_types_are_refused() -> None:
     starts, values = np.array([0, 2], np.int64), np.zeros(4, np.int64)
-    for wrong in (
-        (starts.astype(np.int32), values),
-        (starts, values.astype(np.int32)),
-        (starts, values[::2]),
-    ):
+    for pair in ((starts.astype(np.int32), values), (starts, values.astype(np.int32)), (starts, values[::2])):
         with pytest.raises(ValueError):
-            number_lists(*wrong)
+            number_lists(*pair)
 
 
 # --- Unions of rows at given places of a table ----------------------------------------------------------

@@ -112,6 +112,8 @@ def test_max_length_of_a_json_string() -> None:
             'root ::= "a"+', [b"a", b"a", b""], {"special_token_ids": [1], "vocab_size": 70},
             [0, *[-1] * 69], [0],
         ),
+        # a vocabulary without text has no classes
+        ('root ::= "a"', [b"", b""], {"stop_token_ids": 1}, [-1, -1], []),
     ],
 )  # fmt: skip
 def test_class_of_each_id(

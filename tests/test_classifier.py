@@ -11,8 +11,8 @@ Limits: what it shares with other strategies, such as forks and rollbacks, is co
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import xgrammar
@@ -32,11 +32,11 @@ from tests.classifiers import (
     classifier_case,
     compiled_of,
     vocabulary_of,
-    walk,
 )
 from tests.conftest import load_cases
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
+from tests.test_artifact import masks_along
 from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
@@ -51,11 +51,10 @@ pytestmark = pytest.mark.kernels
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random, on_demand: bool) -> None:
     compiled, vocabulary = classifier_case(case, on_demand)
-    assert compiled.classifier is not None
     store = compiled.classifier.session.store
     n_known = store.summaries.n_known
 
-    def begin() -> tuple[Callable[[], list[int]], Callable[[int], bool]]:
+    def begin() -> Any:
         matcher = GrammarMatcher(compiled)
         return lambda: mask_of(matcher), matcher.accept_token
 
@@ -97,10 +96,8 @@ def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
     """A text twice as long adds no configurations except for new counts, and none gets larger."""
     grammar, period = GROWING[name]
     compiled = compiled_of(grammar)
-    assert compiled.classifier is not None
     matcher = GrammarMatcher(compiled)
-    start = b"(" if name == "lists of lists" else b""
-    assert matcher.accept_string(start)
+    assert matcher.accept_string(b"(" if name == "lists of lists" else b"")
     sizes = []
     for _ in range(2):
         for _ in range(100):
@@ -116,14 +113,12 @@ def test_configurations_of_ambiguous_texts_stay_small(name: str) -> None:
 
 def test_deep_nesting_adds_a_frame_at_a_time() -> None:
     compiled = compiled_of('root ::= "(" root ")" | "a"')
-    assert compiled.classifier is not None
     matcher = GrammarMatcher(compiled)
     depth = 2_000
     for _ in range(depth):
         assert matcher.accept_token(LETTERS.index(b"("))
         assert mask_of(matcher) == [LETTERS.index(t) for t in (b"a", b"(", b"((")]
-    space = compiled.classifier.session.store.space
-    assert space.stacks.tails.count <= depth + 10
+    assert compiled.classifier.session.store.space.stacks.tails.count <= depth + 10
     assert matcher.accept_token(LETTERS.index(b"a"))
     assert matcher.accept_string(b")" * (depth - 1))
     assert mask_of(matcher) == [LETTERS.index(b")")]
@@ -179,10 +174,10 @@ def test_a_batch_is_its_members() -> None:
 
 
 def test_threads_share_a_classifier() -> None:
-    expected = walk(compiled_of(NESTED), 7, 200)
+    expected = masks_along(compiled_of(NESTED), 7, 200)
     shared = compiled_of(NESTED, on_demand=True)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: walk(shared, 7, 200), range(8)))
+        found = list(pool.map(lambda _: masks_along(shared, 7, 200), range(8)))
     assert found == [expected] * 8
 
 

@@ -20,33 +20,26 @@ from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, walk, words_of
-from tests.matchers import ids_of, mask_of
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, words_of
+from tests.matchers import Sides, ids_of, mask_of
+from tests.test_artifact import masks_along
 
 pytestmark = pytest.mark.kernels
 
 
 def test_full_tables_begin_anew_with_the_same_masks() -> None:
-    roomy = compiled_of(NESTED)
     tight = compiled_of(NESTED, budget=Budget(table_bytes=4_000_000))
-    assert tight.classifier is not None
-    matcher = GrammarMatcher(tight)
-    other = GrammarMatcher(roomy)
+    sides = Sides(GrammarMatcher(tight), GrammarMatcher(compiled_of(NESTED)), len(LETTERS))
     rng = random.Random(0)
-    steps = 400
-    for _ in range(steps):
-        allowed = mask_of(other)
-        assert mask_of(matcher) == allowed
-        token_id = rng.choice([token_id for token_id in allowed if token_id != STOP])
-        assert matcher.accept_token(token_id)
-        assert other.accept_token(token_id)
+    for _ in range(400):
+        token_id = rng.choice([token_id for token_id in sides.mask() if token_id != STOP])
+        assert sides.same("accept_token", token_id) is True
         if rng.random() < 0.1:
             tight.classifier.session.left = -1  # the budget of remembered steps and masks is used up
-    assert isinstance(matcher._follower, ClassifierFollower)
+    assert isinstance(sides.ours._follower, ClassifierFollower)
     assert tight.classifier.session.serial > 0
-    matcher.rollback(20)
-    other.rollback(20)
-    assert mask_of(matcher) == mask_of(other)
+    assert sides.same("rollback", 20) is None
+    sides.mask()
 
 
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
@@ -54,32 +47,26 @@ def test_what_migrates_is_the_same(grammar: str) -> None:
     """Every configuration of one store is the same after it was copied to another store and back."""
     compiled = compiled_of(grammar)
     classifier = compiled.classifier
-    assert classifier is not None
-    walk(compiled, 2, 80)
+    masks_along(compiled, 2, 80)
     store, other = classifier.session.store, Store(classifier._fixed, 1 << 26)
     for configuration in reversed(range(store.n_configurations)):
         migrated = other.migrate_from(store, configuration)
         assert store.migrate_from(other, migrated) == configuration
-        masks = [
-            words_of(one, one.class_mask(number) >> 1)
-            for one, number in ((store, configuration), (other, migrated))
-        ]
-        assert masks[0] == masks[1] and other.is_whole(migrated) == store.is_whole(configuration)
+        both = (store, configuration), (other, migrated)
+        mask, same = (words_of(one, one.class_mask(number) >> 1) for one, number in both)
+        assert mask == same and other.is_whole(migrated) == store.is_whole(configuration)
     with pytest.raises(ValueError, match="no configuration"):
         other.migrate_from(store, store.n_configurations + 1000)
 
 
 def test_what_a_store_refuses() -> None:
-    compiled = compiled_of(NESTED)
-    assert compiled.classifier is not None
-    store = compiled.classifier.session.store
-    beyond = store.n_configurations
+    store = compiled_of(NESTED).classifier.session.store
     for ask in (store.class_mask, store.is_whole, store.forced_byte):
         for number in (-1, 1 << 40):
             with pytest.raises(IndexError, match="there is no"):
                 ask(number)
     with pytest.raises(IndexError, match="configuration"):
-        store.advance(beyond, 0)
+        store.advance(store.n_configurations, 0)
     for token in (-1, len(LETTERS)):
         with pytest.raises(IndexError, match="token"):
             store.advance(1, token)
@@ -94,9 +81,7 @@ def test_what_a_store_refuses() -> None:
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     """Any growth may be refused and repeated with more bytes: nothing is lost or left half made."""
-    compiled = compiled_of(NESTED)
-    assert compiled.classifier is not None
-    fixed = compiled.classifier._fixed
+    fixed = compiled_of(NESTED).classifier._fixed
     tight, roomy = Store(fixed, 1 << 30), Store(fixed, 1 << 30)
     limit = tight.nbytes
     refused: list[str] = []
@@ -136,10 +121,8 @@ def test_remembered_steps() -> None:
 
 def test_rows_of_equal_masks_are_shared() -> None:
     compiled = compiled_of(NESTED)
-    classifier = compiled.classifier
-    assert classifier is not None
-    rows, store = Rows(classifier.gather, (STOP,)), classifier.session.store
-    walk(compiled, 5, 60)
+    rows, store = Rows(compiled.classifier.gather, (STOP,)), compiled.classifier.session.store
+    masks_along(compiled, 5, 60)
     buffer = np.zeros(1, np.uint32)
     wanted: dict[int, int] = {}
     for configuration in range(1, store.n_configurations):
@@ -157,8 +140,8 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     """If an automaton claims to be complete but lacks summaries, matchers continue with another strategy."""
     fresh, compiled = GrammarMatcher(compiled_of(NESTED)), compiled_of(NESTED)
     classifier = compiled.classifier
-    assert classifier is not None and classifier._summaries.complete and classifier._summaries.n_known > 0
     known = classifier._summaries
+    assert known.complete and known.n_known > 0
     classifier._summaries = summaries_of(
         known.first_rows(), np.empty((0, 4), np.int64), known.pendings.lists(), known.masks.lists(),
         known.units.lists(), known.n_words, True,
@@ -179,8 +162,7 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
 def test_too_small_a_budget_goes_on_with_representatives() -> None:
     """When a stack does not fit even into empty tables, the matcher continues with another strategy, in the
     same state."""
-    grammar = 'root ::= "(" root ")" | "a"'
-    compiled = compiled_of(grammar, budget=Budget(table_bytes=4_000_000))
+    compiled = compiled_of('root ::= "(" root ")" | "a"', budget=Budget(table_bytes=4_000_000))
     assert compiled.strategy == "classifier"
     matcher = GrammarMatcher(compiled)
     depth = 0

@@ -70,8 +70,7 @@ def test_language(name: str, strategy: str) -> None:
         assert matcher.is_completed() and matcher.accept_token(STOP) and matcher.is_terminated()
     for string in case.rejects:
         matcher = GrammarMatcher(compiled)
-        read = matcher.accept_string(string)
-        assert not (read and matcher.accept_token(STOP)), f"{string!r} is accepted"
+        assert not (matcher.accept_string(string) and matcher.accept_token(STOP)), f"{string!r} is accepted"
     for string in case.prefixes:
         assert GrammarMatcher(compiled).accept_string(string), f"{string!r} is not read"
 
@@ -136,8 +135,7 @@ def test_masks_of_the_builtin_json_grammar(tekken_compilers: Compilers) -> None:
     """If XGrammar's own assertion is wrong (``}]`` after a string), our mask follows its ``accept_token``."""
     ours, plain = (compiler.compile_builtin_json_grammar() for compiler in tekken_compilers)
     assert ours.strategy == "classifier"
-    text = b'[{"a":"x"}]\n'
-    found = compare_along(ours, plain, tokenize_random(ours.vocabulary, text, 1))
+    found = compare_along(ours, plain, tokenize_random(ours.vocabulary, b'[{"a":"x"}]\n', 1))
     found.add(compare_walks(ours, plain, 0, 4, 150))
     assert_exact("builtin JSON", found)
 

@@ -12,8 +12,6 @@ import xgrammar
 from equivalence import BudgetExceeded, Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
-from equivalence.classes import explore as exploring
-from equivalence.classes import items
 from equivalence.classes.explore import Capacity, Exploration, explore
 from equivalence.classes.partition import partition_runs
 from equivalence.deadline import Deadline
@@ -23,7 +21,6 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import byte_tables_of, call_ranks
 from equivalence.parser.space import Space
 from equivalence.trie import Trie
-from equivalence.walks import suffix_twins
 from equivalence.walks.follow import follow_of
 from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.walks import Walks
@@ -41,12 +38,11 @@ PIECES = [
 PIECES += ['"', 'a"', '" "', "\\\\", "\\n", "word", "xxxxx", "12", "*3", " ", '"word"']
 TOKENS = [piece.encode() for piece in PIECES] + [b"\xc3", b"\xa9a", b"\xa9", b"a\xc3"]
 
-SIZES: dict[Any, tuple[str, ...]] = {
-    exploring: ("FIRST_NODES", "FIRST_LISTS"),
-    items: ("FIRST_ITEMS", "FIRST_ROWS"),
-    suffix_twins: ("FIRST_LISTS",),
-}
-"""Names of the constants for initial table sizes, by module."""
+SIZES = (
+    "classes.explore.FIRST_NODES", "classes.explore.FIRST_LISTS", "classes.items.FIRST_ITEMS",
+    "classes.items.FIRST_ROWS", "walks.suffix_twins.FIRST_LISTS",
+)  # fmt: skip
+"""Names of the constants for initial table sizes."""
 
 MANY = (0, 1 << 40)
 """From how many outcomes on suffixes that behave alike are merged: always, and never."""
@@ -65,9 +61,8 @@ def prepared(name: str) -> tuple[Network, Trie, Automaton]:
 @pytest.fixture
 def tight_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all tables begin with room for one row."""
-    for module, names in SIZES.items():
-        for name in names:
-            monkeypatch.setattr(module, name, 1)
+    for name in SIZES:
+        monkeypatch.setattr(f"equivalence.{name}", 1)
 
 
 def byte_starts(trie: Trie) -> np.ndarray:
@@ -135,11 +130,8 @@ def test_time_is_bounded() -> None:
 
 def fields(found: Exploration) -> list[Any]:
     """The fields of an exploration, without the unused space after the last range and event."""
-    used = found._replace(
-        ranges=found.ranges[: found.range_starts[-1]],
-        events=found.events[: found.event_starts[-1]],
-        shared_tables=None,
-    )
+    ranges, events = found.ranges[: found.range_starts[-1]], found.events[: found.event_starts[-1]]
+    used = found._replace(ranges=ranges, events=events, shared_tables=None)
     plain = [one.lists()[1] if isinstance(one, Interned) else one for one in used]
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]
 
@@ -152,7 +144,7 @@ def test_first_sizes_and_merged_suffixes_change_nothing(
     network, trie, _ = prepared(name)
 
     def explored(many: int) -> Exploration:
-        monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
+        monkeypatch.setattr("equivalence.classes.explore.MANY_OUTCOMES", many)
         return explore(network, trie, displacement=displacement)
 
     merged, plain = map(explored, MANY)
@@ -200,7 +192,7 @@ def test_bytes_are_a_bound_everywhere(name: str, many: int, monkeypatch: pytest.
     """Any table that needs more bytes than are left raises the error; with enough bytes, the result is the
     same."""
     network, trie, _ = prepared(name)
-    monkeypatch.setattr(exploring, "MANY_OUTCOMES", many)
+    monkeypatch.setattr("equivalence.classes.explore.MANY_OUTCOMES", many)
 
     def limited(n_bytes: int) -> Exploration:
         return explore(network, trie, capacity=Capacity(bytes=n_bytes))

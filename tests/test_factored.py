@@ -6,6 +6,7 @@ Limits: `tests.test_lark` compares the masks that they give with the oracle of L
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,16 +53,12 @@ def check_value(grammar: Built, classes: FactoredClasses, vocabulary: Vocabulary
         assert representative == min(members, key=lambda token: (len(vocabulary.tokens[token]), token))
     columns = {tuple(column) for column in classes.set_of.T.tolist()}
     assert len(columns) == n and (0,) * n_states not in columns
-    sets = [
-        tuple(classes.sets.terminals[classes.sets.start[i] : classes.sets.start[i + 1]].tolist())
-        for i in range(len(classes.sets.start) - 1)
-    ]
+    starts, terminals = classes.sets.start.tolist(), classes.sets.terminals.tolist()
+    sets = [tuple(terminals[begin:end]) for begin, end in pairwise(starts)]
     assert sets[0] == () and sets[1] == (-2,) and len(set(sets)) == len(sets)
     assert max(classes.set_of.max(initial=0), classes.stop_set.max()) < len(sets)
     for kinds in sets[2:]:
-        assert (
-            kinds and sorted(kinds) == list(kinds) and 0 <= kinds[0] <= kinds[-1] < classes.automaton.n_kinds
-        )
+        assert sorted(kinds) == list(kinds) and 0 <= kinds[0] <= kinds[-1] < classes.automaton.n_kinds
 
 
 # ---- against the definition
@@ -72,17 +69,12 @@ def check_grammar(grammar: Built, tokens: list[bytes], pieces: list[bytes], roun
     vocabulary, rng = vocabulary_of(tokens), random.Random(1)
     classes = classes_of(grammar, vocabulary)
     check_value(grammar, classes, vocabulary)
-    for now in {
-        now
-        for _ in range(rounds)
-        for now in reference.reachable(grammar.lexer, grammar.machine, pieces, steps, rng)
-    }:
+    both = grammar.lexer, grammar.machine
+    for now in {now for _ in range(rounds) for now in reference.reachable(*both, pieces, steps, rng)}:
         for token, text in enumerate(tokens):
-            wanted = text != b"" and reference.allowed(grammar.lexer, grammar.machine, *now, text)
+            wanted = text != b"" and reference.allowed(*both, *now, text)
             assert reference.decided(classes, now, token) == wanted, (now, text)
-        assert reference.decided_stop(classes, now) == reference.may_stop(
-            grammar.lexer, grammar.machine, *now
-        ), now
+        assert reference.decided_stop(classes, now) == reference.may_stop(*both, *now), now
 
 
 @pytest.mark.parametrize(
@@ -115,11 +107,10 @@ def test_vocabularies_with_little_text_have_few_classes() -> None:
     assert nothing.set_of.shape == (1, 0)
     only = classes_of(grammar, Vocabulary.from_bytes([b"?", b"x", b"ix"], stop_token_ids=[]))
     assert only.tokens.class_of_token.tolist() == [-1, 0, 0]
-    after = reference.advance(grammar.lexer, grammar.machine, reference.start(grammar.machine), b"x")
+    start = reference.start(grammar.machine)
+    after = reference.advance(grammar.lexer, grammar.machine, start, b"x")
     assert not reference.decided(only, after, 1) and reference.decided_stop(only, after)
-    assert reference.decided(only, reference.start(grammar.machine), 1) and not reference.decided_stop(
-        only, reference.start(grammar.machine)
-    )
+    assert reference.decided(only, start, 1) and not reference.decided_stop(only, start)
 
 
 def test_classes_are_what_the_grammar_tells_apart() -> None:
@@ -140,8 +131,7 @@ def test_what_exceeds_the_budget_is_refused(tekken: Vocabulary) -> None:
     ):
         with pytest.raises(BudgetExceeded, match=message):
             classes_of(grammar, tekken, **limit)
-    enough = Deadline(600)
-    assert classes_of(grammar, tekken, deadline=enough).tokens.n_classes > 20
+    assert classes_of(grammar, tekken, deadline=Deadline(600)).tokens.n_classes > 20
 
 
 @pytest.mark.kernels

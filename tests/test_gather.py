@@ -39,9 +39,7 @@ def random_classes(rng: np.random.Generator, size: int, n_classes: int, largest:
 
 def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """The bitmask with these bits, computed by numpy."""
-    padded = np.zeros(-(-len(flags) // 32) * 32, np.uint8)
-    padded[: len(flags)] = flags
-    return np.packbits(padded, bitorder="little").view("<u4").astype(np.uint32)
+    return np.packbits(np.pad(flags, (0, -len(flags) % 32)), bitorder="little").view(np.uint32)
 
 
 def expanded(gather: Gather, class_mask: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -195,5 +193,4 @@ def test_memory_counts_every_table() -> None:
     token; tokens of class -1 cost nothing."""
     of_token = np.array([0, 1, -1, 1, -1], np.int32)
     assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 16 + 2 * 4 + 3 * 4
-    nothing = Gather(classes_of(np.full(5, -1, np.int32), 0), 5)
-    assert nothing.memory_size_bytes == 8
+    assert Gather(classes_of(np.full(5, -1, np.int32), 0), 5).memory_size_bytes == 8

@@ -21,12 +21,7 @@ from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
 from equivalence.lark.lalr.sequences import DEAD, PASS
 from tests.lark_machines import SHIPPED, SMALL, Built, build, built, random_grammar, random_walk, small_names
 
-FEW = (
-    "dangling else",
-    "conflict that loses sentences",
-    "nullable rules",
-    "error after several reductions",
-)
+FEW = ("dangling else", "conflict that loses sentences", "nullable rules", "error after several reductions")
 
 
 def machine_of(text: str) -> LalrMachine:
@@ -44,17 +39,15 @@ def some_random_grammars(seed: int, count: int) -> Iterator[Built]:
 # ---- the machine
 
 
-def larks_own(grammar: lark.Lark, terminals: Iterable[str]) -> int:
+def larks_own(grammar: lark.Lark, terminals: list[str]) -> int:
     """Count the terminals of a sequence that Lark's own parser shifts; `END` may be the last one."""
     state = grammar.parse_interactive("").parser_state
-    shifted = 0
-    for terminal in terminals:
+    for shifted, terminal in enumerate(terminals):
         try:
             state.feed_token(lark.Token(terminal, ""), terminal == END)
         except UnexpectedInput:
-            break
-        shifted += 1
-    return shifted
+            return shifted
+    return len(terminals)
 
 
 def check_against_lark(grammar: Built, rounds: int, rng: random.Random) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, StrategyError, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, StrategyError, Vocabulary
 from hybrid import (
     BatchGrammarMatcher,
     Budget,
@@ -35,10 +35,10 @@ from hybrid import (
 )
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.files import to_bytes
-from hybrid.lark import FactoredClassifier
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
-from tests.matchers import bits_of, flags_of
+from tests.matchers import Sides, bits_of, flags_of
+from tests.test_artifact import masks_along
 
 CALCULATOR = r"""
 start: sum
@@ -177,8 +177,7 @@ def test_what_is_refused_changes_nothing() -> None:
 
 
 def test_forced_text() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_lark('start: "begin" (";" | "end!" "?"?)')
-    matcher = GrammarMatcher(compiled)
+    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: "begin" (";" | "end!" "?"?)'))
     for text, forced in ((b"", "begin"), (b"begine", "nd!"), (b"nd!", "")):
         assert matcher.accept_string(text) and matcher.find_jump_forward_string() == forced
 
@@ -217,25 +216,14 @@ def test_batches_are_as_single_matchers() -> None:
 
 def test_threads_share_a_grammar() -> None:
     compiled = uncached()
-
-    def work(place: int) -> list[list[bool]]:
-        rng = random.Random(place % 2)
-        matcher, seen = GrammarMatcher(compiled), []
-        for _ in range(60):
-            seen.append(bits(matcher))
-            token = rng.choice([token for token, bit in enumerate(seen[-1][:-1]) if bit])
-            assert matcher.accept_token(token)
-        return seen
-
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(work, range(8)))
+        found = list(pool.map(lambda place: masks_along(compiled, place % 2, 60), range(8)))
     assert all(seen == found[place % 2] for place, seen in enumerate(found)) and found[0] != found[1]
 
 
 def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
     """The answer is read from the mask, and computing a mask writes to the tables that all matchers share."""
     compiled = uncached()
-    assert compiled.classifier is not None
     matcher, found = GrammarMatcher(compiled), []
     assert matcher.accept_string("1 + 2")
     thread = threading.Thread(target=lambda: found.append(matcher.is_completed()))
@@ -252,35 +240,24 @@ def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
 
 def test_full_tables_begin_anew_and_masks_stay() -> None:
     compiled = uncached(budget=Budget(table_bytes=1_200_000))
-    classifier = compiled.classifier
-    assert isinstance(classifier, FactoredClassifier)
-    rng = random.Random(0)
-    matcher, other = GrammarMatcher(compiled), GrammarMatcher(calculator())
+    classifier, rng = compiled.classifier, random.Random(0)
+    sides = Sides(GrammarMatcher(compiled), GrammarMatcher(calculator()), VOCABULARY.size)
     begun, steps = classifier.session.serial, 0
     while classifier.session.serial < begun + 3 and steps < 20_000:
         steps += 1
-        mask = bits(matcher)
-        assert mask == bits(other)
-        choices = [token for token, bit in enumerate(mask[:-1]) if bit]
+        choices = [token for token in sides.mask() if token not in VOCABULARY.stop_token_ids]
         opening = [token for token in choices if VOCABULARY.tokens[token] in (b"(", b"((", b"x+", b"1")]
         token = rng.choice(opening if opening and rng.random() < 0.8 else choices)
-        assert matcher.accept_token(token) and other.accept_token(token)
+        assert sides.same("accept_token", token) is True
         if steps % 97 == 0:
-            matcher.rollback(5)
-            other.rollback(5)
-            assert bits(matcher) == bits(other)
+            assert sides.same("rollback", 5) is None
     assert classifier.session.serial == begun + 3, "tables were renewed three times"
 
 
 def test_a_budget_that_nothing_fits_in_is_said() -> None:
     matcher = GrammarMatcher(uncached(budget=Budget(table_bytes=700_000)))
-
-    def nest() -> None:
-        for _ in range(200_000):
-            matcher.accept_string("(" * 50)
-
     with pytest.raises(BudgetExceeded, match="table_bytes"):
-        nest()
+        all(matcher.accept_string("(" * 50) for _ in range(200_000))
 
 
 # ---------------------------------------------------------------- artefacts
@@ -297,18 +274,19 @@ def test_an_artefact_gives_the_same_masks(tmp_path: Path) -> None:
         assert one.accept_string(text) and two.accept_string(text) and bits(one) == bits(two)
 
 
+def digest() -> str:
+    """Return the digest of an artefact."""
+    return hashlib.sha256(to_bytes(calculator())).hexdigest()
+
+
 def test_an_artefact_is_the_same_in_every_process() -> None:
     """Lark numbers its states by hashes of names, which differ between processes."""
-    code = (
-        "import hashlib\nfrom tests.test_lark import calculator\nfrom hybrid.files import to_bytes\n"
-        "print(hashlib.sha256(to_bytes(calculator())).hexdigest())"
-    )
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # different from this process's
     other = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONHASHSEED": seed},
+        [sys.executable, "-c", "from tests.test_lark import digest\nprint(digest())"], capture_output=True,
+        text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed},
     )  # fmt: skip
-    assert other.stdout.strip() == hashlib.sha256(to_bytes(calculator())).hexdigest()
+    assert other.stdout.strip() == digest()
 
 
 def test_many_at_once() -> None:
@@ -347,5 +325,3 @@ def test_other_strategies_have_no_lexer() -> None:
     for strategy in ("engine", "representatives"):
         with pytest.raises(StrategyError, match="no lexer"):
             GrammarCompiler(VOCABULARY, strategy=strategy).compile_lark(CALCULATOR)
-    with pytest.raises(HybridError):
-        GrammarCompiler(VOCABULARY).compile_lark(None)  # type: ignore[arg-type]

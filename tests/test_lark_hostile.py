@@ -18,17 +18,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.guard import Guard, worker
-from hybrid.guard import lark_construction as construction
 from hybrid.guard.lark_construction import answer, construct
 from hybrid.guard.lark_serialisation import ARRAYS, deserialised, serialised
 from hybrid.guard.process import is_lost_for_memory
+from tests.classifiers import vocabulary_of
 from tests.lark_oracle import SMALL_GRAMMARS
 from tests.matchers import flags_of
+from tests.test_lark_estimate import numbered
+from tests.test_lexing import same
 
 needs_process = pytest.mark.skipif(not worker.is_available(), reason="needs Linux")
 
@@ -38,9 +40,7 @@ SECONDS, LATE_SECONDS = 1.0, 15.0
 MEMORY = 300 * 2**20
 """Bytes that this process may use for any of them."""
 
-VOCABULARY = Vocabulary.from_bytes(
-    [*(bytes([byte]) for byte in range(256)), b"ab", b"if", b"  ", b"aaaaaaaa", b""], stop_token_ids=[260]
-)
+VOCABULARY = vocabulary_of([*(bytes([byte]) for byte in range(256)), b"ab", b"if", b"  ", b"aaaaaaaa"])
 START = "start: A\nA: "
 
 
@@ -48,10 +48,6 @@ def doubled(count: int) -> str:
     """A grammar whose parser has to remember which of the last letters were an "a"."""
     rules = [f'a{n}: ("a" | "b") a{n + 1}' for n in range(count)]
     return "\n".join(['start: "a" start | "b" start | "a" a0', *rules, f'a{count}: "c"'])
-
-
-def numbered(count: int, text: str, between: str = " | ") -> str:
-    return between.join(text.replace("#", str(n)) for n in range(count))
 
 
 def class_of_characters(n: int) -> str:
@@ -108,8 +104,7 @@ def test_a_hostile_grammar_ends_in_time(text: str, warm: GrammarCompiler) -> Non
             flags_of(matcher)
             matcher.accept_token(token)
     assert time.monotonic() - began < SECONDS + LATE_SECONDS
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
-    assert grown * 1024 < MEMORY
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) * 1024 < MEMORY
     assert warm.compile_lark('start: "b"').strategy == "classifier"
 
 
@@ -148,7 +143,7 @@ def test_the_other_process_raises_the_same_errors() -> None:
 
 
 def test_parsers_with_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(construction, "MOST_STATES", 30)
+    monkeypatch.setattr("hybrid.guard.lark_construction.MOST_STATES", 30)
     with pytest.raises(BudgetExceeded, match="Lark's parser has more than 30 states"):
         deserialised(answer(doubled(8), "start", 1000))
     assert deserialised(answer('start: "a"', "start", 1000)).machine.n_states < 30
@@ -169,9 +164,7 @@ def test_it_is_the_same_wherever_it_is_made() -> None:
     for text in texts:
         here = construct(text, "start", 50_000)
         there = Guard(Budget()).lark(text, "start", Deadline(60))
-        for one, other in ((here.lexer, there.lexer), (here.machine, there.machine)):
-            for field, a, b in zip(one._fields, one, other, strict=True):
-                assert np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b, (text, field)
+        assert same(here.lexer, there.lexer) and same(here.machine, there.machine), text
 
 
 def test_what_does_not_fit_is_not_believed() -> None:
@@ -193,8 +186,7 @@ def test_what_does_not_fit_is_not_believed() -> None:
             with pytest.raises(ValueError):
                 deserialised(data[:at] + number + data[at + 4 :])
         at += 4 * int(np.prod(shape))
-    error = forged({"error": "SystemExit"})
-    assert deserialised(error).machine.start == 0, "only our own errors are raised"
+    assert deserialised(forged({"error": "SystemExit"})).machine.start == 0, "only our own errors are raised"
     changes: list[dict[str, Any]] = [
         {"shapes": content["shapes"][:-1]}, {"shapes": [[-1]] * len(ARRAYS)}, {"sequences": 0},
         {"texts": [[99]]}, {"texts": content["texts"][:1] * len(content["texts"])},

@@ -15,7 +15,6 @@ from equivalence import BudgetExceeded
 from hybrid import GrammarCompiler
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.lark import Fixed
-from hybrid.lark.classifier import FactoredClassifier
 from hybrid.lark.store import Store
 from tests.classifiers import words_of
 from tests.test_lark import vocabulary_of
@@ -30,9 +29,7 @@ LIMIT = 1 << 30
 
 @cache
 def fixed_of(text: str = BRACKETS) -> Fixed:
-    classifier = GrammarCompiler(VOCABULARY).compile_lark(text).classifier
-    assert isinstance(classifier, FactoredClassifier)
-    return classifier.fixed
+    return GrammarCompiler(VOCABULARY).compile_lark(text).classifier.fixed
 
 
 def opened(store: Store, seed: int, length: int = 300) -> list[int]:

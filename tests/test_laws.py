@@ -64,13 +64,9 @@ def assert_refines(case: GrammarCase, fine: Sequence[int], coarse: Sequence[int]
     example: dict[int, int] = {}
     for token_id, number in enumerate(fine):
         other = example.setdefault(number, token_id)
-        assert coarse[token_id] == coarse[other], (
-            f"{case.vocabulary[other]!r} and {case.vocabulary[token_id]!r} share class {number} of\n"
-            f"{case.ebnf}"
-        )
-        assert number >= 0 or coarse[token_id] == -1, (
-            f"{case.vocabulary[token_id]!r} is never allowed, it is said, by\n{case.ebnf}"
-        )
+        both = f"{case.vocabulary[other]!r} and {case.vocabulary[token_id]!r}"
+        assert coarse[token_id] == coarse[other], f"{both} share class {number} of\n{case.ebnf}"
+        assert number >= 0 or coarse[token_id] == -1, f"{both} are never allowed by\n{case.ebnf}"
 
 
 # --- Random grammars, against the reference ------------------------------------------------------------
@@ -125,14 +121,12 @@ def test_few_needless_splits() -> None:
     sets of stacks of each grammar; this makes no difference in this set.)
     """
     letters = [b"a", b"b", b"c", b",", b"(", b")", b"[", b"]"]
-    longest = 3
-    tokens = [b"".join(word) for length in range(1, longest + 1) for word in product(letters, repeat=length)]
+    tokens = [b"".join(word) for length in (1, 2, 3) for word in product(letters, repeat=length)]
     vocabulary = Vocabulary.from_bytes(tokens)
     total: Counter[str] = Counter()
     for ebnf in FIXED:
         grammar = xgrammar.Grammar.from_ebnf(ebnf)
-        reference = ReferenceGrammar(grammar)
-        observed = reference.observed_acceptance_classes(tokens, 30)
+        observed = ReferenceGrammar(grammar).observed_acceptance_classes(tokens, 30)
         found = compute_classes(grammar, vocabulary, capacity=SMALL)
         assert_refines(GrammarCase(ebnf, tokens), found.class_of_token.tolist(), observed)
         total["found"] += found.n_classes
@@ -167,9 +161,8 @@ def assert_constant(classes: TokenClasses, matcher: xgrammar.GrammarMatcher, voc
         number = int(classes.class_of_token[token_id])
         answer = matcher.fork().accept_token(token_id)
         other = example.setdefault(number, token_id)
-        assert answers.setdefault(number, answer) == answer, (
-            f"XGrammar tells {vocabulary.tokens[other]!r} from {vocabulary.tokens[token_id]!r}"
-        )
+        both = f"{vocabulary.tokens[other]!r} and {vocabulary.tokens[token_id]!r}"
+        assert answers.setdefault(number, answer) == answer, f"XGrammar tells {both} apart"
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -45,12 +45,9 @@ def test_sets_are_what_re_matches(pattern, flags):
 
 
 def test_kinds_are_the_coarsest_partition():
-    sets = [((97, 122),), ((97, 97), (0x3B1, 0x3C9)), ALL]
-    kinds = partition_characters(sets)
+    kinds = partition_characters([((97, 122),), ((97, 97), (0x3B1, 0x3C9)), ALL])
     assert kinds.number == 4  # a, the rest of a-z, Greek, everything else
-    by_code = {}
-    for first, kind in zip(kinds.firsts.tolist(), kinds.kinds.tolist(), strict=True):
-        by_code[first] = kind
+    by_code = dict(zip(kinds.firsts.tolist(), kinds.kinds.tolist(), strict=True))
     assert by_code[0xD800] == -1
     assert kinds.masks[0].bit_count() == kinds.masks[1].bit_count() == 2
     assert kinds.masks[2] == 0b1111
@@ -102,9 +99,8 @@ def lexers(draw):
         flags = draw(st.sampled_from(["", "", "i", "s"]))
         lines.append(f"T{number}{priority}: /{pattern}/{flags}")
         names.append(f"T{number}")
-    for number, word in enumerate(
-        draw(st.lists(st.sampled_from(["a", "ab", "bc", "é", "abc"]), max_size=2, unique=True))
-    ):
+    words = draw(st.lists(st.sampled_from(["a", "ab", "bc", "é", "abc"]), max_size=2, unique=True))
+    for number, word in enumerate(words):
         lines.append(f'K{number}: "{word}"{draw(st.sampled_from(["", "i"]))}')
         names.append(f"K{number}")
     ignored = draw(st.sampled_from([None, *names]))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 from unittest.mock import Mock
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import xgrammar
 
+from equivalence import Vocabulary
 from hybrid.testing.comparison import KEEP, Comparison
 from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.random_walk import Walker
@@ -26,22 +26,12 @@ STOP = 256
 
 WORDS = [b"}]", b" }]", b'"}', b"ab", b"abc", b"bc", b'":', b", ", b"ab", b"\n  ", b"true"]
 TOKENS = [bytes([value]) for value in range(256)] + [b""] + WORDS
-
-
-@dataclass(eq=False)
-class Words:
-    """A vocabulary with only the two attributes that the tokenisers need."""
-
-    tokens: list[bytes]
-    stop_token_ids: list[int]
+VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=STOP, vocab_size=len(TOKENS) + 3)
 
 
 @pytest.fixture(scope="module")
 def compiler() -> xgrammar.GrammarCompiler:
-    info = xgrammar.TokenizerInfo(
-        TOKENS, xgrammar.VocabType.RAW, vocab_size=len(TOKENS) + 3, stop_token_ids=[STOP]
-    )
-    return xgrammar.GrammarCompiler(info, max_threads=1)
+    return xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, max_threads=1)
 
 
 def unchanged(*_: Any) -> None:
@@ -103,7 +93,7 @@ def flip(token_id: int) -> Callable[[Twisted, Any], None]:
 def test_tokens_spell_a_text(
     tokens: list[bytes], text: bytes, greedy: list[int] | None, random_ones: set[tuple[int, ...]] | None
 ) -> None:
-    words: Any = Words(tokens, [0] if b"" in tokens else [])
+    words = Vocabulary.from_bytes(tokens, stop_token_ids=[0] if b"" in tokens else [])
     drawn = {tuple(tokenize_random(words, text, seed)) for seed in range(60)}
     assert random_ones is None or drawn == random_ones
     assert greedy is None or tokenize_greedy(words, text) == greedy
@@ -114,7 +104,7 @@ def test_tokens_spell_a_text(
 @pytest.mark.parametrize("tokenize", [tokenize_greedy, lambda v, data: tokenize_random(v, data, 1)])
 def test_text_that_no_tokens_spell_is_refused(tokenize: Callable[[Any, bytes], list[int]]) -> None:
     with pytest.raises(ValueError, match=r"no sequence of tokens spells b'axb'.*b'x' would help"):
-        tokenize(Words([b"a", b"b"], []), b"axb")
+        tokenize(Vocabulary.from_bytes([b"a", b"b"]), b"axb")
 
 
 # --- Masks -----------------------------------------------------------------------------------------------
@@ -122,8 +112,7 @@ def test_text_that_no_tokens_spell_is_refused(tokenize: Callable[[Any, bytes], l
 
 def test_equal_masks_are_equal(compiler: xgrammar.GrammarCompiler) -> None:
     compiled = compiler.compile_builtin_json_grammar()
-    words: Any = Words(TOKENS, [STOP])
-    ids = [*tokenize_random(words, b'{"ab": [true, 12, "c"]}', 3), STOP]
+    ids = [*tokenize_random(VOCABULARY, b'{"ab": [true, 12, "c"]}', 3), STOP]
     found = compare_along(compiled, compiled, ids)
     assert found.masks == found.equal == found.accepted == len(ids)
     assert found.exact and found.complete and not found.contradictions
@@ -140,8 +129,7 @@ def test_a_sequence_is_compared_up_to_the_first_refusal(compiler: xgrammar.Gramm
 @pytest.mark.parametrize("token_id", [0, 31, ord("a"), ord("z"), STOP, len(TOKENS) - 1])
 def test_one_wrong_bit_is_a_difference(compiler: xgrammar.GrammarCompiler, token_id: int) -> None:
     compiled = compiler.compile_grammar('root ::= "abc" [0-9]*')
-    wrong = Twisted(compiled, fill=flip(token_id))
-    found = compare_along(compiled, compiled, list(b"ab"), matcher=wrong)
+    found = compare_along(compiled, compiled, list(b"ab"), matcher=Twisted(compiled, fill=flip(token_id)))
     assert (found.masks, found.equal, found.difference_count, found.different_masks) == (3, 0, 3, 3)
     assert not found.exact
     last = found.differences[-1]
@@ -163,8 +151,7 @@ def test_an_error_of_xgrammar_is_a_contradiction(compiler: xgrammar.GrammarCompi
     """XGrammar's built-in JSON grammar drops ``}]`` here, which its own ``accept_token`` accepts."""
     compiled = compiler.compile_builtin_json_grammar()
     ids = list(b'[{"a":"x"')
-    exact = Twisted(compiled, fill=ask_every_token)
-    found = compare_along(compiled, compiled, ids, matcher=exact)
+    found = compare_along(compiled, compiled, ids, matcher=Twisted(compiled, fill=ask_every_token))
     assert found.exact, found.differences
     here = {item.token for item in found.contradictions if item.text == b'[{"a":"x"'}
     assert here == {b"}]", b" }]"}

@@ -109,4 +109,4 @@ def test_the_comma_before_a_bracket_is_found(items: list[int], blanks: str) -> N
     fault = fault_of(text)
     assert fault is not None and "comma" in fault
     place = re.search(r"line 1, column (\d+)", fault)
-    assert place is not None and text[int(place[1]) - 1] == ","
+    assert text[int(place[1]) - 1] == ","

@@ -10,7 +10,8 @@ computations.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from tests.limits import stopped, within
 pytestmark = pytest.mark.kernels
 
 Integers = NDArray[np.int64]
+Items = tuple[Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_]]
 
 
 def starts_of(counts: Any) -> Integers:
@@ -36,24 +38,11 @@ def starts_of(counts: Any) -> Integers:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-class Explored(NamedTuple):
-    """A possible result of exploring. Its arrays have unused rows, like tables that grow."""
+def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: int) -> SimpleNamespace:
+    """Return random blocks for some first bytes: each reads some groups and has outcomes for others.
 
-    first_byte: NDArray[np.uint8]
-    block_starts: Integers
-    range_starts: Integers
-    ranges: Integers
-    event_starts: Integers
-    events: Integers
-    user_starts: Integers
-    users: Integers
-    n_outcomes: int
-    context_starts: Integers
-    context_below: Integers
-
-
-def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: int) -> Explored:
-    """Return random blocks for some first bytes: each reads some groups and has outcomes for others."""
+    It is a possible result of exploring. Its arrays have unused rows, like tables that grow.
+    """
     rng = np.random.default_rng(seed)
     used = np.sort(rng.choice(256, n_bytes, replace=False))
     first_byte = np.sort(rng.choice(used, n_groups)).astype(np.uint8)
@@ -72,9 +61,8 @@ def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: 
             cuts = np.unique(kind.integers(begin, end + 1, 6))
             ranges.append([(int(a), int(b)) for a, b in zip(cuts[:-1:2], cuts[1::2], strict=False)])
             read = {g for a, b in ranges[-1] for g in range(a, b)}
-            events.append(
-                [(g, int(rng.integers(n_outcomes))) for g in range(begin, end) if g not in read and g % 3]
-            )
+            others = [g for g in range(begin, end) if g not in read and g % 3]
+            events.append([(g, int(rng.integers(n_outcomes))) for g in others])
             for context in np.sort(rng.choice(n_contexts, 3, replace=False)):
                 users.append((int(context), len(ranges) - 1))
                 user_counts[byte] += 1
@@ -84,10 +72,11 @@ def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: 
     def flat(rows: list[list[tuple[int, int]]]) -> Integers:
         return np.array([*(row for part in rows for row in part), (-5, -5)], np.int64)
 
-    return Explored(
-        first_byte, starts_of(blocks), starts_of(list(map(len, ranges))), flat(ranges),
-        starts_of(list(map(len, events))), flat(events), starts_of(user_counts), np.array(users, np.int64),
-        n_outcomes, starts_of(belows), context_below.astype(np.int64),
+    return SimpleNamespace(
+        first_byte=first_byte, block_starts=starts_of(blocks), range_starts=starts_of(list(map(len, ranges))),
+        ranges=flat(ranges), event_starts=starts_of(list(map(len, events))), events=flat(events),
+        user_starts=starts_of(user_counts), users=np.array(users, np.int64), n_outcomes=n_outcomes,
+        context_starts=starts_of(belows), context_below=context_below.astype(np.int64),
     )  # fmt: skip
 
 
@@ -100,7 +89,7 @@ SHAPES = {
 }
 
 
-def found_queries(found: Explored, account: Account) -> Interned:
+def found_queries(found: SimpleNamespace, account: Account) -> Interned:
     return find_queries(
         found.event_starts, found.events, found.n_outcomes, found.users, found.context_starts,
         found.context_below, account,
@@ -111,17 +100,15 @@ def pairs_of(queries: Interned) -> list[tuple[int, int]]:
     return [(outcome, below) for outcome, below in queries.lists()[1].reshape(-1, 2).tolist()]
 
 
-def found_sets(found: Explored, account: Account) -> tuple[NDArray[np.int32], Integers]:
+def found_sets(found: SimpleNamespace, account: Account) -> tuple[NDArray[np.int32], Integers]:
     return outright_sets(found.first_byte, found.block_starts, found.range_starts, found.ranges, account)
 
 
-def split(found: Explored, sets: Any, words: Any, account: Account) -> tuple[NDArray[np.int32], int]:
+def split(found: SimpleNamespace, sets: Any, words: Any, account: Account) -> tuple[NDArray[np.int32], int]:
     return split_classes(sets, len(words), found.first_byte, found.event_starts, found.events, account)
 
 
-def merged(
-    found: Explored, account: Account, colors: Integers | None = None, queries: Interned | None = None
-) -> NDArray[np.int32]:
+def merged(found: SimpleNamespace, account: Account, colors: Any = None, queries: Any = None) -> Any:
     """Return the whole partition; every query has its own color unless `colors` is given."""
     queries = found_queries(found, account) if queries is None else queries
     sets, words = found_sets(found, account)
@@ -139,7 +126,7 @@ def rows_of(starts: Integers, rows: Integers, i: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in rows[starts[i] : starts[i + 1]]]
 
 
-def belows_of(found: Explored, context: int) -> list[int]:
+def belows_of(found: SimpleNamespace, context: int) -> list[int]:
     return found.context_below[found.context_starts[context] : found.context_starts[context + 1]].tolist()
 
 
@@ -150,7 +137,6 @@ def test_what_is_needed_is_kept_and_paid_for(name: str) -> None:
     queries = found_queries(found, accounts[0])
     sets, words = found_sets(found, accounts[1])
     classes, _ = split(found, sets, words, accounts[2])
-    assert words.base is not None
     kept = [queries.nbytes, sets.nbytes + np.asarray(words.base).nbytes, classes.nbytes]
     assert [account.taken for account in accounts] == kept
     # the tables grow
@@ -191,19 +177,9 @@ def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) 
     assert sorted({number for _, number in pairs} - {-1}) == list(range(result.max(initial=-1) + 1))
 
 
-class Items(NamedTuple):
-    """The inputs of `color_queries`."""
-
-    rows: Integers
-    queries: Integers
-    query_starts: Integers
-    item_starts: Integers
-    below_of_item: Integers
-    bottom: NDArray[np.bool_]
-
-
 def items(seed: int, n_items: int, n_queries: int) -> Items:
-    """Return random rows of items and queries, their below sets, and which of those may be the bottom."""
+    """Return random rows of items and queries, the queries, where the rows of each query and item begin, the
+    below sets of items, and which of those may be the bottom: what `color_queries` takes."""
     rng = np.random.default_rng(seed)
     rows: list[tuple[int, int]] = []
     counts = []
@@ -218,7 +194,7 @@ def items(seed: int, n_items: int, n_queries: int) -> Items:
         counts.append(len(rows) - before)
     starts = starts_of(counts)
     queries = np.stack([np.arange(n_queries), rng.integers(0, 3, n_queries)], axis=1)
-    return Items(
+    return (
         np.array(rows, np.int64).reshape(-1, 2), queries, starts[: n_queries + 1].copy(),
         starts[n_queries:].copy(), rng.integers(0, 3, n_items), np.array([False, True, False]),
     )  # fmt: skip
@@ -282,8 +258,7 @@ def expected_colors(rows: Any, queries: Any, query_starts: Any, starts: Any, bel
         color = new
     result, known = [], {}
     for q in range(len(queries)):
-        parts = symbols_of(rows, query_starts[q], query_starts[q + 1])
-        key = spelled(parts, color)
+        key = spelled(symbols_of(rows, query_starts[q], query_starts[q + 1]), color)
         if key == (frozenset(),):
             result.append(0)
         elif key == ("outright",) and not displacement:

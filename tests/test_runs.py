@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import xgrammar
 
-from equivalence import TokenClasses, Vocabulary, compute_classes
+from equivalence import Vocabulary, compute_classes
 from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs.boundaries import divide_into_runs
 from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
@@ -139,12 +139,10 @@ GRAMMARS = {
 def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...]) -> None:
     vocabulary = wide_vocabulary(stops)
     classes = compute_classes(xgrammar.Grammar.from_ebnf(GRAMMARS[name]), vocabulary)
-    assert isinstance(classes, TokenClasses)
     assert (classes.runs is None) == any(classes.class_of_token[stop] >= 0 for stop in stops)
     texts, members = distinct_classes(classes, vocabulary)
-    plain_texts, plain = distinct_classes(
-        replace(classes, given=classes.class_of_token, runs=None), vocabulary
-    )
+    without = replace(classes, given=classes.class_of_token, runs=None)
+    plain_texts, plain = distinct_classes(without, vocabulary)
     assert texts == plain_texts
     assert listed(members) == listed(plain)
 

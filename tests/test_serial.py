@@ -123,7 +123,6 @@ def test_types_of_edges() -> None:
         'root ::= "a" one{3,200} one | Token(0) | ExcludeToken(0)\none ::= "(" root ")" | "b" one one | "c"'
     )
     made = optimised_grammar(Wanted(json.dumps(serialized(text)), 10**8))
-    assert made is not None
     grammar, edges = made.grammar, made.rows.tolist()
     types = {first for first, _, _ in edges if first < 0}
     assert {serial.EDGE_RULE, serial.EDGE_REPEAT, serial.EDGE_TOKENS, serial.EDGE_EXCLUDED} <= types

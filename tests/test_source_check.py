@@ -23,14 +23,12 @@ MODULE = "equivalence.arrays.interning"
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of the smallest part of the code from which compiled modules can be imported."""
-    shutil.copytree(CHECKOUT / "equivalence" / "arrays", tmp_path / "equivalence" / "arrays")
-    (tmp_path / "equivalence" / "__init__.py").write_text(
-        "from equivalence import source_check\n\nsource_check.require()\n"
-    )
-    for name in ("source_check.py", "source_check.pxd", "errors.py"):
-        shutil.copy(CHECKOUT / "equivalence" / name, tmp_path / "equivalence" / name)
-    for shared in (CHECKOUT / "equivalence").glob("cython_shared_*"):  # all extensions import it
-        shutil.copy(shared, tmp_path / "equivalence" / shared.name)
+    original, package = CHECKOUT / "equivalence", tmp_path / "equivalence"
+    shutil.copytree(original / "arrays", package / "arrays")
+    (package / "__init__.py").write_text("from equivalence import source_check\n\nsource_check.require()\n")
+    for pattern in ("source_check.p*", "errors.py", "cython_shared_*"):  # all extensions import the last
+        for path in original.glob(pattern):
+            shutil.copy(path, package)
     (tmp_path / "setup.py").write_text("")
     return tmp_path
 
@@ -89,5 +87,4 @@ def test_all_compiled_modules_of_this_checkout_are_built() -> None:
                     continue
             name = ".".join(source.relative_to(CHECKOUT).with_suffix("").parts)
             spec = importlib.util.find_spec(name)
-            assert spec is not None
             assert isinstance(spec.loader, importlib.machinery.ExtensionFileLoader), f"{name} is not built"

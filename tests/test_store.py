@@ -7,8 +7,10 @@ import json
 import logging
 import multiprocessing
 import pickle
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -28,13 +30,12 @@ ARRAYS: dict[str, np.ndarray] = {
 TOKENS = [*(bytes([value]) for value in range(256)), b"ab", b"abc", b'"}', "é".encode(), b""]
 
 
-def same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> bool:
-    return list(found) == list(wanted) and all(
-        found[name].dtype == wanted[name].dtype
-        and found[name].shape == wanted[name].shape
-        and found[name].tobytes() == wanted[name].tobytes()
-        for name in wanted
-    )
+def facts(arrays: dict[str, np.ndarray]) -> list[Any]:
+    """Return all that has to be read back."""
+    return [(name, one.dtype, one.shape, one.tobytes()) for name, one in arrays.items()]
+
+
+FACTS = facts(ARRAYS)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_arrays_are_read_back_aligned_and_read_only(file: Path) -> None:
     found = read_arrays(file, kind="test 1", key="abc")
-    assert same(found, ARRAYS)
+    assert facts(found) == FACTS
     for array in found.values():
         assert not array.flags.writeable and array.flags.aligned
         if array.size:
@@ -82,21 +83,15 @@ def test_every_flipped_bit_and_every_other_length_is_found(file: Path) -> None:
 
 
 def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    calls = []
+    build = Mock(return_value=ARRAYS)
 
-    def build() -> dict[str, np.ndarray]:
-        calls.append(1)
-        return ARRAYS
-
-    def get() -> dict[str, np.ndarray]:
-        return stored(file, build, kind="test 1", key="abc", most=1 << 20, read=dict, write=dict)
-
-    assert same(get(), ARRAYS) and not calls
+    get = partial(stored, file, build, kind="test 1", key="abc", most=1 << 20, read=dict, write=dict)
+    assert facts(get()) == FACTS and not build.called
     file.write_bytes(file.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
-        assert same(get(), ARRAYS) and len(calls) == 1
+        assert facts(get()) == FACTS and build.call_count == 1
     assert "cannot be used and is rebuilt" in caplog.text
-    assert same(get(), ARRAYS) and len(calls) == 1
+    assert facts(get()) == FACTS and build.call_count == 1
 
 
 def test_a_folder_that_cannot_be_written_costs_a_warning_only(
@@ -106,7 +101,7 @@ def test_a_folder_that_cannot_be_written_costs_a_warning_only(
     with caplog.at_level(logging.WARNING):
         file = tmp_path / "file" / "x.arrays"
         found = stored(file, lambda: ARRAYS, kind="test 1", key="abc", most=1, read=dict, write=dict)
-    assert same(found, ARRAYS)
+    assert facts(found) == FACTS
     assert "cannot be written" in caplog.text
 
 
@@ -142,9 +137,7 @@ def make(**options: Any) -> Vocabulary:
 def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "not" / "yet"
     built = make().prepare(folder).trie
-    monkeypatch.setattr(
-        "equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("rebuilt next time")
-    )
+    monkeypatch.setattr("equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("rebuilt"))
     read = make(cache_dir=folder).trie
     assert trie_equal(read, built) and trie_equal(read, build_trie(TOKENS))
     for name, value in read._asdict().items():
@@ -157,15 +150,12 @@ def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_the_folder_may_be_given_wherever_a_vocabulary_is_made(tmp_path: Path) -> None:
     path = tmp_path / "small.npz"
     make().save(path)
-    info = make().tokenizer_info
-    for number, vocabulary in enumerate(
-        (
-            make(cache_dir=tmp_path / "0"),
-            Vocabulary.load(path, cache_dir=tmp_path / "1"),
-            Vocabulary.from_tokenizer_info(info, cache_dir=tmp_path / "2"),
-        )
+    for folder, vocabulary_in in (
+        (tmp_path / "0", make),
+        (tmp_path / "1", partial(Vocabulary.load, path)),
+        (tmp_path / "2", partial(Vocabulary.from_tokenizer_info, make().tokenizer_info)),
     ):
-        folder = tmp_path / str(number)
+        vocabulary = vocabulary_in(cache_dir=folder)
         assert not folder.exists(), "nothing is written before the trie is needed"
         vocabulary.prepare()
         (file,) = folder.iterdir()

@@ -57,11 +57,8 @@ def test_no_strings_are_one_node() -> None:
 def test_arrays_of_other_types_are_refused() -> None:
     """Compiled code must refuse them, because it would read wrong values."""
     text, offsets = np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2])
-    for data, begins in (
-        (text.astype(np.int8), offsets),
-        (text, offsets.astype(np.int32)),
-        (text, offsets[:, None]),
-    ):
+    wrong = (text.astype(np.int8), offsets), (text, offsets.astype(np.int32)), (text, offsets[:, None])
+    for data, begins in wrong:
         with pytest.raises(ValueError):
             depth_first(data, begins)
         with pytest.raises(ValueError):

@@ -23,56 +23,18 @@ from equivalence import compute_classes
 from equivalence.classes.explore import explore
 from hybrid import GrammarCompiler, GrammarMatcher
 from tests import theory_example, theory_lark_example
-from tests.theory_example import (
-    COUNTED,
-    GRAMMAR,
-    LEFT_RECURSIVE,
-    VOCABULARY,
-    Example,
-    Outcome,
-    classes_of,
-    classes_table,
-    part,
-    vocabulary_of,
-)
+from tests.theory_example import COUNTED, EXAMPLE, GRAMMAR, LEFT_RECURSIVE, Example, Outcome, classes_of
 
 PAGE = (CHECKOUT / "docs" / "theory.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-EXAMPLE = Example(GRAMMAR)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [
-        GRAMMAR,
-        EXAMPLE.network_text(),
-        EXAMPLE.below_text(),
-        EXAMPLE.stacks_text("[1,[2"),
-        EXAMPLE.stacks_text("[1"),
-        EXAMPLE.features_text(),
-        EXAMPLE.reading_text("[1,[2"),
-        EXAMPLE.reading_text("[1,[2]"),
-        EXAMPLE.summaries_text(),
-        EXAMPLE.walked_text("[1,[2"),
-        theory_lark_example.GRAMMAR,
-    ],
-)
+@pytest.mark.parametrize("block", [*theory_example.BLOCKS, theory_lark_example.GRAMMAR])
 def test_the_page_has_the_block(block: str) -> None:
     assert block in BLOCKS
 
 
-@pytest.mark.parametrize(
-    "table",
-    [
-        EXAMPLE.outcomes_table(),
-        EXAMPLE.below_sets_table(),
-        EXAMPLE.partition_table(),
-        classes_table(classes_of(GRAMMAR)),
-        classes_table(classes_of(COUNTED)),
-        theory_lark_example.lexer_table(),
-        theory_lark_example.parser_table(),
-    ],
-)
+@pytest.mark.parametrize("table", [*theory_example.TABLES, *theory_lark_example.TABLES])
 def test_the_page_has_the_table(table: str) -> None:
     assert table in PAGE
 
@@ -113,7 +75,7 @@ def test_each_path_of_below_sets_is_a_stack() -> None:
 
 def test_below_sets_may_allow_stacks_that_no_text_leads_to() -> None:
     (grammar,) = (block for block in BLOCKS if "loop" in block)
-    vocabulary = vocabulary_of(*"alby()cdx", "yc", "yd")
+    vocabulary = theory_example.vocabulary_of(*"alby()cdx", "yc", "yd")
     classes = compute_classes(xgrammar.Grammar.from_ebnf(grammar), vocabulary).class_of_token
     assert classes[vocabulary.tokens.index(b"yc")] >= 0
     matcher = GrammarMatcher(GrammarCompiler(vocabulary, strategy="classifier").compile_grammar(grammar))
@@ -127,11 +89,9 @@ def test_below_sets_may_allow_stacks_that_no_text_leads_to() -> None:
 
 
 def test_blocks_and_items() -> None:
-    found = explore(EXAMPLE.network, VOCABULARY.trie)
-    blocks = {
-        EXAMPLE.name(EXAMPLE.contexts[context]): block
-        for context, block in part(found.user_starts, found.users, ord("1"))
-    }
+    found = explore(EXAMPLE.network, theory_example.VOCABULARY.trie)
+    users = theory_example.part(found.user_starts, found.users, ord("1"))
+    blocks = {EXAMPLE.name(EXAMPLE.contexts[context]): block for context, block in users}
     assert blocks.keys() == set("VMID") and len(set(blocks.values())) == 3 and blocks["V"] == blocks["D"]
     assert found.n_items == 3
     on_j, on_k = (EXAMPLE.names.index(name) for name in "JK")

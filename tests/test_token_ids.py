@@ -18,23 +18,15 @@ import numpy as np
 import pytest
 import xgrammar
 
-from equivalence import StrategyError, UnsupportedGrammar
+from equivalence import StrategyError, UnsupportedGrammar, Vocabulary
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import MOST_GROUPS, Symbols, escaped_edges, ids_as_bytes
-from hybrid import (
-    BatchGrammarMatcher,
-    Budget,
-    CompiledGrammar,
-    GrammarCompiler,
-    GrammarMatcher,
-    Vocabulary,
-    allocate_token_bitmask,
-)
+from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.classifier.promotion import reachable_again
 from hybrid.files import can_be_written
-from tests.matchers import bits_of, ids_of, mask_of
+from tests.matchers import Sides, bits_of, ids_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, walk
 from tests.versions import ids_as_wholes
 
@@ -74,14 +66,12 @@ def of_format(content: dict[str, Any]) -> xgrammar.Grammar:
     return xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": content})
 
 
-def compiled_both(
-    grammar: xgrammar.Grammar, vocabulary: Vocabulary = VOCABULARY, **options: Any
-) -> tuple[CompiledGrammar, CompiledGrammar]:
+def compiled_both(grammar: Any, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> tuple[Any, Any]:
     plain = GrammarCompiler(vocabulary, strategy="engine").compile_grammar(grammar)
     return GrammarCompiler(vocabulary, **options).compile_grammar(grammar), plain
 
 
-def walk_both(ours: CompiledGrammar, plain: CompiledGrammar, rng: random.Random, **options: Any) -> bool:
+def walk_both(ours: Any, plain: Any, rng: random.Random, **options: Any) -> bool:
     """Walk new matchers of both; return whether the classifier was in use to the end."""
     return walk(GrammarMatcher(ours, **options), GrammarMatcher(plain, **options), rng)[0]
 
@@ -160,19 +150,16 @@ def test_stop_tokens_of_a_request() -> None:
 def test_full_tables_are_begun_anew() -> None:
     """Ids that were read must be read again as ids after the tables are discarded."""
     ours, plain = compiled_both(of_format(TRIGGERED))
-    classifier = ours.classifier
-    assert classifier is not None
-    rng = random.Random(3)
+    classifier, rng = ours.classifier, random.Random(3)
     for _ in range(6):
-        first, second = GrammarMatcher(ours), GrammarMatcher(plain)
+        sides = Sides(GrammarMatcher(ours), GrammarMatcher(plain), VOCABULARY.size)
         for token_id in (3, 5, 8, 8):
-            assert first.accept_token(token_id) and second.accept_token(token_id)
+            assert sides.same("accept_token", token_id) is True
             with classifier.lock:
                 classifier.renew()
-            assert mask_of(first) == mask_of(second)
-        first.rollback(2)
-        second.rollback(2)
-        assert walk(first, second, rng)[0]
+            sides.mask()
+        assert sides.same("rollback", 2) is None
+        assert walk(sides.ours, sides.plain, rng)[0]
 
 
 def test_batches() -> None:
@@ -200,14 +187,11 @@ def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
 
 def test_classes_tell_named_ids_from_equal_texts() -> None:
     ours, _ = compiled_both(xgrammar.Grammar.from_ebnf('root ::= "a" Token(6) "b" | "ab" | "x" Token(2)'))
-    classes = ours.classes
-    assert classes is not None
-    of = classes.class_of_token
+    of = ours.classes.class_of_token
     assert TOKENS[2] == TOKENS[6] and of[2] != of[6]
     assert of[0] == of[5] == of[46] == -1  # no text, or never read
     excluding, _ = compiled_both(xgrammar.Grammar.from_ebnf("root ::= ExcludeToken(3, 4)"))
     classes = excluding.classes
-    assert classes is not None
     assert classes.members(-1).tolist() == [0, 3, 4, 46, 55]
     assert classes.n_classes <= 2 + 6  # all others; a stop id that is text; what holds byte 255
 
@@ -253,7 +237,6 @@ def test_a_classifier_of_which_states_are_left_is_completed() -> None:
     ours, plain = compiled_both(of_format(FORMATS["two triggers"]), strategy="classifier")
     again = reachable_again(ours.classifier, ours.grammar, Budget())
     walked, _ = compiled_both(of_format(FORMATS["two triggers"]), on_demand=True)
-    assert walked.classifier is not None and walked.classifier.reachable is not None
     assert all(np.array_equal(*both) for both in zip(again, walked.classifier.reachable, strict=True))
     walked.classifier.reachable = None
     assert walked.promote()

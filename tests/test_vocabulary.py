@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-import itertools
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -15,16 +13,17 @@ import pytest
 import xgrammar
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from adapters.grammars import compiled_grammars
-from equivalence.classes import compute_classes
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
+from tests.byte_tokenizer import byte_tokenizer
+from tests.lexers import is_cut_off
 from tests.test_suffixes import texts_of
 
 EXAMPLES = 80
@@ -84,35 +83,27 @@ BASE: dict[str, Any] = {"tokens": [b"a", b"bc", b"", b"d"], "stop_token_ids": [2
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "is_same"),
     [
-        {"tokens": [b"a", b"bd", b"", b"d"]},
-        {"tokens": [b"ab", b"c", b"", b"d"]},
-        {"tokens": [b"a", b"", b"bc", b"d"]},
-        {"tokens": [b"a", b"bc", b"", b"d", b""]},
-        {"vocab_size": 5},
-        {"stop_token_ids": [2]},
-        {"stop_token_ids": [3]},
-        {"stop_token_ids": []},
-        {"special_token_ids": [0]},
+        ({}, True),
+        ({"tokens": tuple(BASE["tokens"])}, True),
+        ({"vocab_size": 4}, True),
+        ({"special_token_ids": [2]}, True),
+        ({"tokens": [b"a", b"bc", b"special", b"d"], "special_token_ids": [2]}, True),
+        ({"tokens": [b"a", b"bd", b"", b"d"]}, False),
+        ({"tokens": [b"ab", b"c", b"", b"d"]}, False),
+        ({"tokens": [b"a", b"", b"bc", b"d"]}, False),
+        ({"tokens": [b"a", b"bc", b"", b"d", b""]}, False),
+        ({"vocab_size": 5}, False),
+        ({"stop_token_ids": [2]}, False),
+        ({"stop_token_ids": [3]}, False),
+        ({"stop_token_ids": []}, False),
+        ({"special_token_ids": [0]}, False),
     ],
 )
-def test_the_fingerprint_differs_where_something_matters(change: dict[str, Any]) -> None:
-    assert Vocabulary.from_bytes(**BASE).fingerprint != Vocabulary.from_bytes(**(BASE | change)).fingerprint
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        {},
-        {"tokens": tuple(BASE["tokens"])},
-        {"vocab_size": 4},
-        {"special_token_ids": [2]},
-        {"tokens": [b"a", b"bc", b"special", b"d"], "special_token_ids": [2]},
-    ],
-)
-def test_the_fingerprint_is_equal_where_nothing_differs(same: dict[str, Any]) -> None:
-    assert Vocabulary.from_bytes(**BASE).fingerprint == Vocabulary.from_bytes(**(BASE | same)).fingerprint
+def test_the_fingerprint_differs_where_something_matters(change: dict[str, Any], is_same: bool) -> None:
+    base, changed = Vocabulary.from_bytes(**BASE), Vocabulary.from_bytes(**(BASE | change))
+    assert (base.fingerprint == changed.fingerprint) == is_same
 
 
 # --- Files -------------------------------------------------------------------------------------------------
@@ -140,9 +131,7 @@ def test_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
-def test_save_replaces_a_file_only_when_all_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_save_replaces_a_file_only_if_all_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.npz"
     old = Vocabulary.from_bytes(**BASE)
     old.save(path)
@@ -236,45 +225,40 @@ BYTE_LEVEL_TEXT = [b"a", b"b", b"ab", b" ", b" a", b"\n", b"\xc3", b"\xa9", "é"
 
 def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer like Qwen's: byte-level BPE; one added token is text and one ends generation."""
-    tokens = {token: number for number, token in enumerate(BYTE_LEVEL)}
-    tokenizer = Tokenizer(models.BPE(vocab=tokens, merges=[("a", "b"), ("Ġ", "a"), ("Ã", "©")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(["<|end|>"])
+    tokenizer = byte_tokenizer("<|end|>", merges=["a b", "Ġ a", "Ã ©"])
     tokenizer.add_tokens(["<tool é>"])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|end|>")
+    return tokenizer
 
 
 def test_byte_level_tokenizer() -> None:
-    vocabulary = Vocabulary.from_huggingface(byte_level_tokenizer())
-    assert list(vocabulary.tokens[:10]) == BYTE_LEVEL_TEXT
-    assert vocabulary.tokens[11:] == ("<tool é>".encode(),)
-    assert vocabulary.stop_token_ids == (10,)
+    tokenizer = byte_level_tokenizer()
+    vocabulary = Vocabulary.from_huggingface(tokenizer)
+    ids = tokenizer.convert_tokens_to_ids(BYTE_LEVEL)
+    assert [vocabulary.tokens[token_id] for token_id in ids] == BYTE_LEVEL_TEXT
+    assert vocabulary.tokens[tokenizer.eos_token_id + 1 :] == ("<tool é>".encode(),)
+    assert vocabulary.stop_token_ids == (tokenizer.eos_token_id,)
 
 
 def test_given_ids_are_never_text_or_stop() -> None:
     tokenizer = byte_level_tokenizer()
     vocabulary = Vocabulary.from_huggingface(tokenizer)
-    without = Vocabulary.from_huggingface(tokenizer, special_token_ids=[11])
-    assert without.special_token_ids == (*vocabulary.special_token_ids, 11)
-    assert without.tokens[:11] == vocabulary.tokens[:11] and without.tokens[11] == b""
+    last = vocabulary.size - 1
+    without = Vocabulary.from_huggingface(tokenizer, special_token_ids=[last])
+    assert without.special_token_ids == (*vocabulary.special_token_ids, last)
+    assert without.tokens == (*vocabulary.tokens[:last], b"")
     assert vocabulary.has_same_ids(without) and without.has_same_ids(vocabulary)
     with pytest.raises(VocabularyError, match="special_token_ids"):
-        Vocabulary.from_huggingface(tokenizer, special_token_ids=[12])
+        Vocabulary.from_huggingface(tokenizer, special_token_ids=[vocabulary.size])
     for stops in (3, [3], np.int64(3)):
         assert Vocabulary.from_huggingface(tokenizer, stop_token_ids=stops).stop_token_ids == (3,)
 
 
 def test_ids_mean_the_same_only_with_equal_texts_sizes_and_stops() -> None:
-    tokens = [b"a", b"b", b""]
-    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[2])
+    base: dict[str, Any] = {"tokens": [b"a", b"b", b""], "stop_token_ids": [2]}
+    vocabulary = Vocabulary.from_bytes(**base)
     assert vocabulary.has_same_ids(Vocabulary.from_bytes([b"a", b"", b"<end>"], stop_token_ids=[2]))
-    for other, options in (
-        ([b"a", b"c", b""], {"stop_token_ids": [2]}),
-        (tokens, {"stop_token_ids": [1]}),
-        (tokens, {"stop_token_ids": [2], "vocab_size": 4}),
-    ):
-        assert not vocabulary.has_same_ids(Vocabulary.from_bytes(other, **options))
+    for change in ({"tokens": [b"a", b"c", b""]}, {"stop_token_ids": [1]}, {"vocab_size": 4}):
+        assert not vocabulary.has_same_ids(Vocabulary.from_bytes(**(base | change)))
 
 
 def test_grammars_of_one_call_have_the_same_ids_in_pairs() -> None:
@@ -331,13 +315,6 @@ def test_xgrammar_sees_the_same_vocabulary() -> None:
     assert_equal(Vocabulary.from_tokenizer_info(vocabulary.tokenizer_info), vocabulary)
 
 
-@pytest.mark.kernels
-def test_a_vocabulary_without_text_has_no_classes() -> None:
-    vocabulary = Vocabulary.from_bytes([b"", b""], stop_token_ids=1)
-    found = compute_classes(xgrammar.Grammar.from_ebnf('root ::= "a"'), vocabulary)
-    assert (found.class_of_token.tolist(), found.n_classes) == ([-1, -1], 0)
-
-
 # --- The trie ----------------------------------------------------------------------------------------------
 
 BYTES = [*b"ab", 0, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC1, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xF5, 0xFF]
@@ -349,15 +326,6 @@ TOKENS = st.lists(
     ),
     max_size=12,
 )
-
-
-def cut_off_well_formed(text: bytes) -> bool:
-    """Return whether some continuation makes the bytes valid UTF-8; surrogates are not valid."""
-    for missing, filler in itertools.product(range(4), (b"\x80", b"\xbf")):
-        with contextlib.suppress(UnicodeDecodeError):
-            (text + filler * missing).decode("utf-8")
-            return True
-    return False
 
 
 @pytest.mark.kernels
@@ -395,7 +363,7 @@ def test_trie(tokens: list[bytes]) -> None:
         ascii_below = {b for b in range(128) if trie.below[node, b >> 5] >> (b & 31) & 1}
         assert ascii_below == {b for b in occurring if b < 128}
         assert trie.below[node, 4] & 1 == any(b >= 128 for b in occurring)
-        assert bool(trie.below[node, 4] & 2) == all(map(cut_off_well_formed, rests))
+        assert bool(trie.below[node, 4] & 2) == all(map(is_cut_off, rests))
 
         bits, children = int(rows[row].bits), range(rows[row].child, rows[row + 1].child)
         assert (rows[row].group, rows[row].group_end) == (first, end)

@@ -9,8 +9,7 @@ Limits: ``test_classifier.py`` tests what walks share with classes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
-from tests.classifiers import agree_with_the_reference, vocabulary_of
+from tests.classifiers import agree_with_the_reference, compiled_of, vocabulary_of
 from tests.matchers import ids_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
@@ -39,9 +38,10 @@ EXAMPLES = 40
 LIMIT = 1 << 26
 
 
-def walked_of(grammar: Any, vocabulary: Vocabulary, limit: int = LIMIT) -> tuple[Classifier, Network]:
+def walked_of(ebnf: str, vocabulary: Vocabulary) -> tuple[Classifier, Network]:
+    grammar = xgrammar.Grammar.from_ebnf(ebnf)
     network = build_network(grammar, token_bytes=vocabulary.trie.longest, max_states=4_000)
-    return Classifier(walk_tables(network, vocabulary), None, vocabulary, limit), network
+    return Classifier(walk_tables(network, vocabulary), None, vocabulary, LIMIT), network
 
 
 def row_of(classifier: Classifier, config: int) -> list[int]:
@@ -56,12 +56,10 @@ def row_of(classifier: Classifier, config: int) -> list[int]:
     return ids_of(words, vocabulary.size)
 
 
-def walk(
-    classifier: Classifier, ebnf: str, choose: Callable[[list[int]], int], texts: int, steps: int
-) -> int:
+def walk(classifier: Classifier, ebnf: str, choose: Any, texts: int, steps: int) -> int:
     """Compare masks with the reference's along texts of chosen tokens; return how many."""
 
-    def begin() -> tuple[Callable[[], list[int]], Callable[[int], bool]]:
+    def begin() -> Any:
         config = classifier.session.start
 
         def read(token: int) -> bool:
@@ -78,9 +76,8 @@ def walk(
 @given(case=grammar_cases(), rng=st.randoms(use_true_random=False))
 def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random) -> None:
     vocabulary = vocabulary_of(case.vocabulary)
-    grammar = xgrammar.Grammar.from_ebnf(case.ebnf)
     try:
-        classifier, _ = walked_of(grammar, vocabulary)
+        classifier, _ = walked_of(case.ebnf, vocabulary)
     except (UnsupportedGrammar, BudgetExceeded):
         reject()
     walk(classifier, case.ebnf, rng.choice, 3, 8)
@@ -98,9 +95,8 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
         vocabulary.__dict__["walk_cache"] = kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=-1)
         added: dict[str, int] = {}
         for ebnf in (case.ebnf, other.ebnf, case.ebnf, other.ebnf):
-            grammar = xgrammar.Grammar.from_ebnf(ebnf)
             try:
-                classifier, _ = walked_of(grammar, vocabulary)
+                classifier, _ = walked_of(ebnf, vocabulary)
             except (UnsupportedGrammar, BudgetExceeded):
                 reject()
             hits, size = kept.hits, len(kept)
@@ -115,15 +111,13 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
 
 
 def test_long_walks_are_kept_within_their_bound() -> None:
-    letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
-    vocabulary = vocabulary_of([*letters, b'"', b'a"'])
-    grammar = xgrammar.Grammar.from_ebnf('root ::= "x"? [ad-h]* [b-d] "\\""')
+    vocabulary = vocabulary_of([*map(bytes, product(b"abcdefgh", repeat=3)), b'"', b'a"'])
     masks: list[list[int]] = []
     entered: list[int] = []
     for limit in (1 << 20, 1 << 20, 200):
         if limit == 200 or not masks:  # a limit too small for anything, or the first round
             vocabulary.__dict__["walk_cache"] = WalkCache(64, limit, few_nodes=50)
-        classifier, _ = walked_of(grammar, vocabulary)
+        classifier, _ = walked_of('root ::= "x"? [ad-h]* [b-d] "\\""', vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
         entered.append(classifier.session.store.summariser.n_entered)
     assert masks[0] == masks[1] == masks[2]
@@ -160,14 +154,12 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     vocabulary = vocabulary_of(list(dict.fromkeys(tokens)))
     kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
     vocabulary.__dict__["walk_cache"] = kept
-    grammar = xgrammar.Grammar.from_ebnf(ebnf)
-    classifier, _ = walked_of(grammar, vocabulary)
+    classifier, _ = walked_of(ebnf, vocabulary)
 
     def choose(wanted: list[int]) -> int:  # short ones go past all counts, long ones leap
         return min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(vocabulary.tokens[i]))
 
-    n_masks = walk(classifier, ebnf, choose, 4, 40)
-    assert n_masks > 12
+    assert walk(classifier, ebnf, choose, 4, 40) > 12
     if few_nodes < 0:  # all but the units that may go on where they may end
         of_units = [one for one in {**kept._old, **kept._young}.values() if isinstance(one, UnitReads)]
         assert bool(of_units) == ('"-"?' not in ebnf)
@@ -192,12 +184,10 @@ def test_units_that_strings_begin(
 ) -> None:
     """Compare with reading every string in every way to cut it into units."""
     vocabulary = vocabulary_of(texts)
-    network = build_network(
-        xgrammar.Grammar.from_ebnf(f'root ::= unit{{3,9}} "<"\nunit ::= {unit}'), token_bytes=9
-    )
+    grammar = xgrammar.Grammar.from_ebnf(f'root ::= unit{{3,9}} "<"\nunit ::= {unit}')
+    network = build_network(grammar, token_bytes=9)
     automaton = Automaton(network.automaton)
-    start = int(network.automaton[5][0, 0])
-    table = unit_table(automaton, start)
+    table = unit_table(automaton, int(network.automaton[5][0, 0]))
     assert (table is None) == ("?" in unit or unit == LONG_UNIT)
     if table is None:
         return
@@ -225,8 +215,7 @@ def test_units_that_strings_begin(
                 under = [begun.get(one, 99) for one in longer if one.startswith(text) and one != text]
                 if any(units > most for units in under):  # not all of what follows is read
                     pending.add(other)
-    got = {g for first, end in read.ranges.reshape(-1, 2).tolist() for g in range(first, end)}
-    assert got == groups
+    assert {g for first, end in read.ranges.reshape(-1, 2).tolist() for g in range(first, end)} == groups
     assert left.tolist() == sorted(pending)
     assert read.is_empty or groups
     if read.row is not None:
@@ -239,11 +228,8 @@ def test_units_that_strings_begin(
     if answer is not None:
         assert answer[0].ranges.tolist() == read.ranges.tolist()
         assert answer[1].tolist() == [node for node in left.tolist() if below[node] in is_followed]
-    inner = [
-        node
-        for node, text in below.items()
-        if cut(text, table) != (1, True) and trie.nodes[node, 0] < trie.nodes[node + 1, 0]
-    ]
+    leads_on = np.diff(trie.nodes[:, 0]) > 0
+    inner = [node for node, text in below.items() if leads_on[node] and cut(text, table) != (1, True)]
     if inner:
         assert known.read(trie.nodes, np.array(inner[:1]), fewest, most) is None
 
@@ -294,7 +280,7 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     parts = ["n", "na", "me", "b", "sp", ">", ">1", ">a", ";", "x", "ä", "name", "nbsp", ">b;", "."]
     tokens = {"".join(rng.choices(parts, k=rng.randint(1, 4))).encode() for _ in range(300)}
     vocabulary = vocabulary_of(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
-    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
+    classifier, _ = walked_of(ebnf, vocabulary)
 
     def order(token: int) -> tuple[bool, int]:
         return vocabulary.tokens[token][:1] != b"n", len(vocabulary.tokens[token])
@@ -307,7 +293,7 @@ def test_two_loops_that_lead_into_each_other() -> None:
     """Each leads into the other: reading them side by side without a check would never end."""
     ebnf = 'root ::= ";" | [0-9] root | [^0-9;] odd\nodd ::= [0-9] odd | [^0-9;] root'
     vocabulary = vocabulary_of([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
-    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
+    classifier, _ = walked_of(ebnf, vocabulary)
     walk(classifier, ebnf, random.Random(0).choice, 3, 4)
 
 
@@ -315,26 +301,24 @@ def test_two_loops_that_lead_into_each_other() -> None:
 def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> None:
     """The automata read bytes: each byte is a loop, also inside a character and in ill-formed text."""
     characters = [chr(code).encode() for code in range(0x4E00, 0x4E00 + 3000)]
-    ill_formed = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<"]
-    vocabulary = vocabulary_of(
-        [*characters, *ill_formed, *(one + b"<" for one in characters[:10]), b"a", b"<"]
-    )
-    grammar = xgrammar.Grammar.from_ebnf('root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"')
-    classifier, _ = walked_of(grammar, vocabulary)
+    others = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<", b"a", b"<"]
+    vocabulary = vocabulary_of([*characters, *others, *(one + b"<" for one in characters[:10])])
+    ebnf = 'root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"'
+    classifier, _ = walked_of(ebnf, vocabulary)
     session = classifier.session
     config = session.store.advance_text(session.start, begun)
     assert row_of(classifier, config) == list(range(vocabulary.size))
     assert classifier.session.store.summariser.n_entered < 200
     # as classes are found
-    classes = compute_classes(grammar, vocabulary)
+    classes = compute_classes(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
     assert classes.sizes["configurations"] < 100
     assert len(set(classes.class_of_token[: len(characters)].tolist())) == 1
 
 
 def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bounds() -> None:
-    letters = [bytes([a, b, c]) for a in b"abcdefgh" for b in b"abcdefgh" for c in b"abcdefgh"]
-    vocabulary = vocabulary_of([*letters, *(bytes([a]) for a in b"abcdefgh"), b'"'])
-    classifier, _ = walked_of(xgrammar.Grammar.from_ebnf('root ::= [a-z]{0,2000} "\\""'), vocabulary)
+    letters = (map(bytes, product(b"abcdefgh", repeat=length)) for length in (3, 1))
+    vocabulary = vocabulary_of([*chain(*letters), b'"'])
+    classifier, _ = walked_of('root ::= [a-z]{0,2000} "\\""', vocabulary)
     walker = classifier.session.store.summariser
     start = classifier.session.start
     for config in (start, classifier.step(classifier.session, start, 0)):
@@ -366,14 +350,15 @@ def test_masks_stay_the_same_when_classes_take_over() -> None:
     rng = random.Random(0)
     tokens = {bytes([b]) for b in TEXT}
     tokens |= {bytes(rng.choices(b'[],"0123ab', k=rng.randint(2, 5))) for _ in range(300)}
-    vocabulary, grammar = vocabulary_of(sorted(tokens)), xgrammar.Grammar.from_ebnf(NESTED)
-    classifier, network = walked_of(grammar, vocabulary)
+    vocabulary = vocabulary_of(sorted(tokens))
+    classifier, network = walked_of(NESTED, vocabulary)
     wanted = follow(classifier, TEXT)
-    texts, grouped = distinct_classes(compute_classes(grammar, vocabulary), vocabulary)
+    classes = compute_classes(xgrammar.Grammar.from_ebnf(NESTED), vocabulary)
+    texts, grouped = distinct_classes(classes, vocabulary)
     fixed = fixed_tables(network, texts, *vocabulary.flat)
     assert follow(Classifier(fixed, grouped, vocabulary, LIMIT), TEXT) == wanted
     for at in range(len(TEXT)):
-        classifier, _ = walked_of(grammar, vocabulary)
+        classifier, _ = walked_of(NESTED, vocabulary)
         session = classifier.session
         config = classifier.read(session, session.start, TEXT[:at]) if at else session.start
         assert classifier.is_walked
@@ -391,13 +376,11 @@ def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
     pairs = " | ".join(f'"{one}" "{two}"' for one, two in pairwise(names))
     classifier = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
     compiled = classifier.compile_grammar(f"root ::= {pairs}", static=True)
-    assert compiled.classes is not None and compiled.classes.n_classes > MOST_PIECES
+    assert compiled.classes.n_classes > MOST_PIECES
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     GrammarMatcher(compiled).fill_next_token_bitmask(bitmask)
     # too few nodes for a walk to be kept, too many words for a patch
-    walked = GrammarCompiler(vocabulary, cache_enabled=False).compile_grammar(
-        'root ::= "0" [0-7] [02468] [0-7]'
-    )
+    walked = compiled_of('root ::= "0" [0-7] [02468] [0-7]', vocabulary, strategy="auto")
     assert walked.known_classes is None
     GrammarMatcher(walked).fill_next_token_bitmask(bitmask)
     assert ids_of(bitmask, vocabulary.size) == [

@@ -5,8 +5,6 @@ Limits: what walks record is tested in `tests.test_explore` and, with classes an
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -18,10 +16,6 @@ from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.walks import FIRST_ROWS, Walks
 
 pytestmark = pytest.mark.kernels
-
-
-NAMES = [(ord("a"), ord("z"), 0), (ord("."), ord("."), 1)]
-"""Edges of state 0: letters, and a full stop that leads to state 1."""
 
 
 def space_of(edges: list[list[tuple[int, int, int]]], account: Account) -> Space:
@@ -74,27 +68,16 @@ def test_tables_grow(displacement: bool) -> None:
     assert account.taken - before >= 16 * len(rows)
 
 
-CONTEXTS = np.array([[0, -1], [1, -1]])
-
-
-def all_can_follow() -> np.ndarray[Any, Any]:
-    return np.ones((2, 256), np.uint8)
-
-
 def test_arrays_of_another_kind_are_refused() -> None:
-    space = space_of([NAMES, []], Account())
+    space = space_of([[(ord("a"), ord("z"), 0), (ord("."), ord("."), 1)], []], Account())
     walks = walks_of(space, [b"a", b"b."])
-    for contexts in (
-        CONTEXTS.astype(np.int32),
-        CONTEXTS.ravel(),
-        np.asfortranarray(CONTEXTS),
-        CONTEXTS[:, :1].copy(),
-    ):
+    right, all_follow = np.array([[0, -1], [1, -1]]), np.ones((2, 256), np.uint8)
+    for contexts in (right.astype(np.int32), right.ravel(), np.asfortranarray(right), right[:, :1].copy()):
         with pytest.raises(ValueError):
-            walks.walk_all(contexts, all_can_follow())
-    for firsts in (all_can_follow()[:, :-1].copy(), all_can_follow()[:1], np.ones((2, 256))):
+            walks.walk_all(contexts, all_follow)
+    for firsts in (all_follow[:, :-1].copy(), all_follow[:1], np.ones((2, 256))):
         with pytest.raises(ValueError):
-            walks.walk_all(CONTEXTS, firsts)
+            walks.walk_all(right, firsts)
     trie = Vocabulary.from_bytes([b"a"]).trie
     parts = (trie.suffix_parent, trie.group_suffix, trie.longest, first_outcomes(4, 9, Account(), ""), False)
     for nodes in (trie.nodes.astype(np.int64), trie.nodes[:, :4].copy(), trie.nodes.ravel()):

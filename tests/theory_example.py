@@ -126,9 +126,7 @@ class Example:
                 does.append(f"call {self.name(callee)}, then {self.name(back) if back >= 0 else 'return'}")
             does += ["return"] * may_end
             lines.append(f"{self.name(state)}    {'    or '.join(does)}")
-        lines += [
-            f"#    {least} to {most} times {self.name(unit)}" for unit, least, most, _ in counted.tolist()
-        ]
+        lines += [f"#    {low} to {high} times {self.name(unit)}" for unit, low, high, _ in counted.tolist()]
         return "".join(line + "\n" for line in sorted(lines, key=lambda line: ORDER.index(line[0])))
 
     def below_sets_of(self, symbol: int) -> list[int]:
@@ -376,11 +374,7 @@ class Example:
 def classes_of(grammar: str, relation: str = "acceptance") -> list[set[str]]:
     """The tokens of each class."""
     found = compute_classes(xgrammar.Grammar.from_ebnf(grammar), VOCABULARY, relation)
-    numbers = found.class_of_token.tolist()[: len(TOKENS)]
-    return [
-        {token for token, number in zip(TOKENS, numbers, strict=True) if number == one}
-        for one in range(found.n_classes)
-    ]
+    return [{TOKENS[token] for token in found.members(number)} for number in range(found.n_classes)]
 
 
 def classes_table(classes: list[set[str]]) -> str:
@@ -394,12 +388,18 @@ def representatives(grammar: xgrammar.Grammar) -> list[str]:
     return [TOKENS[token_id] for token_id in compute_classes(grammar, VOCABULARY).representatives.tolist()]
 
 
+EXAMPLE = Example(GRAMMAR)
+BLOCKS = [
+    GRAMMAR, EXAMPLE.network_text(), EXAMPLE.stacks_text("[1,[2"), EXAMPLE.stacks_text("[1"),
+    EXAMPLE.below_text(), EXAMPLE.features_text(), EXAMPLE.reading_text("[1,[2"),
+    EXAMPLE.reading_text("[1,[2]"), EXAMPLE.summaries_text(), EXAMPLE.walked_text("[1,[2"),
+]  # fmt: skip
+TABLES = [
+    EXAMPLE.outcomes_table(), EXAMPLE.below_sets_table(), EXAMPLE.partition_table(),
+    classes_table(classes_of(GRAMMAR)), classes_table(classes_of(COUNTED)),
+]  # fmt: skip
+
 if __name__ == "__main__":
-    example, counted = Example(GRAMMAR), Example(COUNTED)
-    print(GRAMMAR, example.network_text(), example.stacks_text("[1,[2"), example.below_text(), sep="\n")
-    print(example.outcomes_table(), example.features_text(), classes_table(classes_of(GRAMMAR)), sep="\n")
-    print(example.reading_text("[1,[2"), example.reading_text("[1,[2]"), sep="\n")
-    print(example.below_sets_table(), example.partition_table(), sep="\n")
-    print(example.summaries_text(), example.walked_text("[1,[2"), sep="\n")
-    print(counted.network_text(), counted.stacks_text("[1234"), counted.stacks_text("[12345"), sep="\n")
-    print(counted.outcomes_table(), classes_table(classes_of(COUNTED)), counted.features_text(), sep="\n")
+    counted = Example(COUNTED)
+    print(*BLOCKS, *TABLES, counted.network_text(), counted.outcomes_table(), sep="\n")
+    print(counted.stacks_text("[1234"), counted.stacks_text("[12345"), counted.features_text(), sep="\n")

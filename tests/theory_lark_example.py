@@ -30,10 +30,7 @@ TEXTS = ["l", "let", "lets", "let ", "let x=1", "let x=1.", "let x=1.5)"]
 
 def lexer_table() -> str:
     """What the lexer has emitted after each text, and its continuations."""
-    lines = [
-        "| text | emitted | may be emitted from here on | at the end of the text |",
-        "|---|---|---|---|",
-    ]
+    lines = ["| text | emitted | may be emitted from here on | at the end of the text |", "|---|---|---|---|"]
     for text in TEXTS:
         state, emitted = 0, []
         for byte in text.encode():
@@ -89,5 +86,7 @@ def parser_table() -> str:
     return "".join(line + "\n" for line in lines)
 
 
+TABLES = [lexer_table(), parser_table()]
+
 if __name__ == "__main__":
-    print(GRAMMAR, lexer_table(), parser_table(), sep="\n")
+    print(GRAMMAR, *TABLES, sep="\n")

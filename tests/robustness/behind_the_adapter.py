@@ -62,8 +62,7 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
             target.write_text(text if strategy == "plain" else behind(text), encoding="utf-8")
         # the tests make their own compilers
         configure = f"from adapters.xgrammar import configure\nconfigure(strategy={strategy!r})\n"
-        plugin = "" if strategy == "plain" else configure
-        (folder / "chosen_strategy.py").write_text(plugin)
+        (folder / "chosen_strategy.py").write_text("" if strategy == "plain" else configure)
         marker = 'markers = ["hf_token_required: needs a model of the network"]'
         (folder / "pyproject.toml").write_text(f"[tool.pytest.ini_options]\n{marker}\n")
         command = [

@@ -22,9 +22,7 @@ KINDS: list[tuple[Callable[..., Case], tuple[int, ...], tuple[int, ...]]] = []
 """Every kind with its arguments for the size "small" and for "large"."""
 
 
-def kind(
-    small: tuple[int, ...], large: tuple[int, ...]
-) -> Callable[[Callable[..., Any]], Callable[..., Case]]:
+def kind(small: tuple[int, ...], large: tuple[int, ...]) -> Callable[..., Callable[..., Case]]:
     """Make a kind of what returns a schema: it gets an entry in `KINDS`, and returns the name as well."""
 
     def enter(make: Callable[..., Any]) -> Callable[..., Case]:
@@ -207,11 +205,8 @@ def opening_brackets(depth: int) -> Any:
 @kind((50,), (10_000,))
 def wide_choice(count: int) -> Any:
     """A choice of very many objects."""
-    names = {f"kind{number}": {"const": number} for number in range(count)}
-    branches = [
-        {"type": "object", "properties": {name: of}, "required": [name]} for name, of in names.items()
-    ]
-    return {"anyOf": branches}
+    kinds = {f"kind{number}": {"const": number} for number in range(count)}
+    return {"anyOf": [{"type": "object", "properties": {a: of}, "required": [a]} for a, of in kinds.items()]}
 
 
 @kind((50,), (10_000,))

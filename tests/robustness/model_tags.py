@@ -87,9 +87,8 @@ def command(
     likely = {i: (text.startswith(b"<"), len(text)) for i, text in enumerate(tokens.tokens)}
     ids = tuple(heapq.nlargest(4, likely.keys() - set(tokens.stop_token_ids), key=likely.__getitem__))
     rows: list[dict[str, Any]] = []
-    for name, n_tools, reasoning in product(
-        family or [*FAMILIES, OF_TOKENS], tools or [1, 8, 128], (True, False)
-    ):
+    families = family or [*FAMILIES, OF_TOKENS]
+    for name, n_tools, reasoning in product(families, tools or [1, 8, 128], (True, False)):
         row = {"family": name, "tools": n_tools, "reasoning": reasoning}
         row |= measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)
         if not rows:

@@ -179,8 +179,7 @@ def command(
 ) -> None:
     """Random walks under semantics="json-schema": masks, dead ends, and valid texts."""
     files = workloads.load_schema_files(schemas)
-    cases = [(file.name, file.schema) for file in files]
-    found = walk_all(cases, seed, time.monotonic() + 60 * minutes)
+    found = walk_all([(file.name, file.schema) for file in files], seed, time.monotonic() + 60 * minutes)
     counts = {name: value for name, value in vars(found).items() if name != "problems"}
     print(", ".join(f"{value:,} {name}" for name, value in counts.items()), f"{len(found.problems)} problems")
     kinds = Counter(problem.partition(" in b")[0] for problem in found.problems)

@@ -16,15 +16,14 @@ from typing import Any
 
 import pytest
 
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.segmentation import tokenize_greedy
+from tests.classifiers import vocabulary_of
 from tests.random_schemas import random_instance
 
 WORDS = [b"foo", b"end", b'"}', b'{"', b'": ', b"true", b"aa", b"aaaa", b"((", b"))", b"[[", b"]]", b"else "]
-VOCABULARY = Vocabulary.from_bytes(
-    [bytes([value]) for value in range(256)] + [b"", *WORDS], stop_token_ids=[256]
-)
+VOCABULARY = vocabulary_of([*(bytes([value]) for value in range(256)), *WORDS])
 
 
 def _document(size: int) -> bytes:

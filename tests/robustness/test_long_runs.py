@@ -19,9 +19,10 @@ import pytest
 
 from bench.cases import CHECKOUT
 from bench.documents import read_documents
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_random
+from tests.classifiers import vocabulary_of
 from tests.matchers import flags_of
 from tests.robustness.documents import resident_bytes
 
@@ -31,9 +32,7 @@ MOST_BYTES = 2000
 """Resident bytes for each further token; 0 to 662 were measured over 100,000 tokens of seven grammars."""
 
 WORDS = [b"foo", b"bar = ", b" = ", b";\n", b"12", b'"}', b'{"', b'": ', b"true", b"int ", b"return "]
-VOCABULARY = Vocabulary.from_bytes(
-    [bytes([value]) for value in range(256)] + [b"", *WORDS], stop_token_ids=[256]
-)
+VOCABULARY = vocabulary_of([*(bytes([value]) for value in range(256)), *WORDS])
 
 Call = tuple[Any, int]
 

@@ -25,7 +25,7 @@ import pytest
 from bench.cases import CHECKOUT
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.drafts import DraftModel
-from tests.matchers import mask_of
+from tests.matchers import Sides, mask_of
 
 WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b"\xc3\xa9", b"  "]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
@@ -56,21 +56,17 @@ def first_mask(compiler: GrammarCompiler, schema: str) -> Any:
 
 def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Random) -> None:
     """Read a random text with two matchers, which have to agree at each step."""
-    matcher, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
+    sides = Sides(GrammarMatcher(compiled), GrammarMatcher(compiled), VOCABULARY.size)
     for _ in range(40):
-        mask = mask_of(matcher)
-        assert mask == mask_of(other)
-        twin = matcher.fork()
-        assert all(twin.accept_token(token) for token in model.propose(matcher, 3))
-        token = randomness.choice(mask)
-        assert matcher.accept_token(token) and other.accept_token(token)
-        model.learn(matcher)
-        if matcher.is_terminated():
+        mask, twin = sides.mask(), sides.ours.fork()
+        assert all(twin.accept_token(token) for token in model.propose(sides.ours, 3))
+        assert sides.same("accept_token", randomness.choice(mask)) is True
+        model.learn(sides.ours)
+        if sides.same("is_terminated"):
             return
-        assert matcher.is_completed() == other.is_completed()
+        sides.same("is_completed")
         if randomness.random() < 0.1:
-            matcher.rollback(1)
-            other.rollback(1)
+            assert sides.same("rollback", 1) is None
 
 
 def test_threads_share_everything() -> None:
@@ -84,15 +80,14 @@ def test_threads_share_everything() -> None:
         shared["xgrammar"].compile_builtin_json_grammar(),
         shared["json-schema"].compile_json_schema(SCHEMAS[1]),
     ]
-    models = [DraftModel(compiled) for compiled in grammars]
+    followed = [(compiled, DraftModel(compiled)) for compiled in grammars]
 
     def compile_one(randomness: random.Random) -> None:
         meaning, schema = randomness.choice(MEANINGS), randomness.choice(SCHEMAS)
         assert first_mask(shared[meaning], schema) == expected[meaning, schema]
 
     def follow_one(randomness: random.Random) -> None:
-        which = randomness.randrange(len(grammars))
-        follow(grammars[which], models[which], randomness)
+        follow(*randomness.choice(followed), randomness)
 
     def look(randomness: random.Random) -> None:
         assert all(compiled.memory_size_bytes > 0 for compiled in grammars)
@@ -115,7 +110,7 @@ def test_threads_share_everything() -> None:
             list(pool.map(work, range(THREADS)))
     finally:
         sys.setswitchinterval(before)
-    assert grammars[0].classifier is not None and grammars[0].classifier.session.serial > 0  # replaced
+    assert grammars[0].classifier.session.serial > 0  # replaced
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has one lock")

@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -210,11 +211,8 @@ def serve(shared: Any, traffic: Traffic, told: str) -> None:
                     line = [asdict(found), compiler.get_cache_size_bytes(), resident_bytes()]
                     print(json.dumps(line), file=lines, flush=True)
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(traffic.threads)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(traffic.threads) as pool:
+            list(pool.map(work, range(traffic.threads)))
 
 
 def watch(traffic: Traffic, patience: float, work: Any = serve) -> Served:

@@ -16,28 +16,20 @@ from typing import Any
 import xgrammar
 
 from bench.cases import Case as NamedCase
-from tests.robustness.fuzz.grammars import (
-    CHARACTERS,
-    Drawn,
-    draw_attributes,
-    draw_ebnf,
-    draw_lark,
-    draw_regex,
-    draw_token_ids,
-)
-from tests.robustness.fuzz.schemas import draw_json_schema, draw_structural_tag
+from tests.robustness.fuzz import grammars, schemas
+from tests.robustness.fuzz.grammars import CHARACTERS, Drawn
 
 SPARSE = "sparse"
 """The name of vocabularies that are drawn, among those of real ones."""
 
 KINDS = {
-    "ebnf": (draw_ebnf, 8),
-    "token_ids": (draw_token_ids, 3),
-    "attributes": (draw_attributes, 3),
-    "json_schema": (draw_json_schema, 5),
-    "regex": (draw_regex, 4),
-    "structural_tag": (draw_structural_tag, 3),
-    "lark": (draw_lark, 3),
+    "ebnf": (grammars.draw_ebnf, 8),
+    "token_ids": (grammars.draw_token_ids, 3),
+    "attributes": (grammars.draw_attributes, 3),
+    "json_schema": (schemas.draw_json_schema, 5),
+    "regex": (grammars.draw_regex, 4),
+    "structural_tag": (schemas.draw_structural_tag, 3),
+    "lark": (grammars.draw_lark, 3),
 }
 """Kinds of grammars: what draws one, and how often."""
 

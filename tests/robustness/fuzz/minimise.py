@@ -110,11 +110,8 @@ class _Minimiser:
             stops=tuple(number[token] for token in vocabulary.stop_token_ids),
             options=options,
         )
-        moved = [
-            ("token", number[step[1]]) if step[0] == "token" else step
-            for step in steps
-            if step[0] != "token" or step[1] in number
-        ]
+        left = [step for step in steps if step[0] != "token" or step[1] in number]
+        moved = [("token", number[step[1]]) if step[0] == "token" else step for step in left]
         return self.keep(smaller, moved)
 
     def shorter_source(self) -> None:
@@ -190,14 +187,10 @@ CALLS = {
 
 def snippet(case: Case, finding: Finding) -> str:
     """A program that shows what is wrong."""
-    given = {
-        name: "".join(f", {key}={value!r}" for key, value in options.items())
-        for name, options in (
-            ("grammar", case.drawn.options),
-            ("compiler", case.compiler),
-            ("matcher", case.options),
-        )
-    }
+    for_grammar, for_compiler, for_matcher = (
+        "".join(f", {key}={value!r}" for key, value in options.items())
+        for options in (case.drawn.options, case.compiler, case.options)
+    )
     vocabulary = f"load_vocabulary({case.vocabulary!r})"
     if case.vocabulary == SPARSE:
         vocabulary = f"Vocabulary.from_bytes({list(case.tokens)!r}, stop_token_ids={list(case.stops)!r})"
@@ -209,12 +202,12 @@ def snippet(case: Case, finding: Finding) -> str:
         "from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask",
         "from hybrid.cli.vocabulary_spec import load_vocabulary",
         f"vocabulary = {vocabulary}",
-        f"compiler = GrammarCompiler(vocabulary, strategy={finding.strategy!r}{given['compiler']})",
-        f"compiled = compiler.{case.method}({source}{given['grammar']})",
+        f"compiler = GrammarCompiler(vocabulary, strategy={finding.strategy!r}{for_compiler})",
+        f"compiled = compiler.{case.method}({source}{for_grammar})",
     ]
     if finding.what == "compile":
         return "\n".join([*lines, f"# {finding.note}"])
-    lines.append(f"matcher = GrammarMatcher(compiled{given['matcher']})")
+    lines.append(f"matcher = GrammarMatcher(compiled{for_matcher})")
     if finding.what in ("hang", "crash"):
         return "\n".join([*lines, "# and random steps"])
     calls = [CALLS[name].format(*arguments) for name, *arguments in finding.steps]
@@ -226,7 +219,5 @@ def snippet(case: Case, finding: Finding) -> str:
             f"  # is {int(finding.ours)}, should be {int(finding.truth)}",
         ]
     else:
-        calls.append(
-            f"# {finding.what}: {finding.ours!r}, should be {finding.truth!r} {finding.note}".rstrip()
-        )
+        calls += [f"# {finding.what}: {finding.ours!r}, should be {finding.truth!r} {finding.note}".rstrip()]
     return "\n".join([*lines, *calls])

@@ -15,12 +15,11 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hybrid import Budget, GrammarCompiler, HybridError, Vocabulary
 from hybrid.testing.random_walk import Walker
 from tests.robustness.fuzz.inputs import SPARSE, Case
-from tests.robustness.fuzz.truth import truth_of
+from tests.robustness.fuzz.truth import Bits, truth_of
 from tests.robustness.fuzz.walks import Finding, Outcome, Step, Walk, described
 
 BUDGET = Budget(seconds=8)
@@ -30,9 +29,7 @@ WAYS = ("torch", "numpy", "row", "batch")
 """Where a mask is written: a tensor, an array, a row of a larger tensor, rows of a batch of matchers."""
 
 
-def draw_step(
-    rng: random.Random, walk: Walk, allowed: NDArray[np.bool_] | None, walker: Walker | None
-) -> Step:
+def draw_step(rng: random.Random, walk: Walk, allowed: Bits | None, walker: Walker | None) -> Step:
     """A move; `allowed` is the mask of the truth, None where it has ended."""
     kind = rng.random()
     if walk.truth.is_far:

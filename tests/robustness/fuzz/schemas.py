@@ -239,8 +239,7 @@ class _Tags:
         found = some(self.rng, (0.3, "excludes", lambda: [self.word(("ab", "<", "é"))]))
         if self.rng.random() < 0.15:
             self.counts = True
-            limit = self.rng.randint(1, 5)
-            found[self.rng.choice(["max_tokens", "max_chars"])] = limit
+            found[self.rng.choice(["max_tokens", "max_chars"])] = self.rng.randint(1, 5)
         return found
 
     def _sequence(self, depth: int) -> dict[str, Any]:

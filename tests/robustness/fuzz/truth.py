@@ -186,9 +186,8 @@ class LarkTruth:
     def settle(self, rows: Sequence[Bits]) -> Bits:
         self.now = np.zeros(self.size, np.bool_)
         asked = [token for token in self._near if token not in self.stops]
-        self.now[asked] = self._oracle.allowed_tokens(
-            self._texts[-1], [self.tokens[token] for token in asked]
-        )
+        texts = [self.tokens[token] for token in asked]
+        self.now[asked] = self._oracle.allowed_tokens(self._texts[-1], texts)
         self.now[list(self.stops)] = self.is_completed()
         return self.now
 

@@ -265,8 +265,7 @@ class Walk:
         twin = matcher.fork()
         if len(text) > LONG_FORCED or not twin.accept_string(text):
             return False
-        firsts = {self.truth.tokens[token][:1] for token in mask_of(twin)}
-        return len(firsts) > 1
+        return len({self.truth.tokens[token][:1] for token in mask_of(twin)}) > 1
 
     def _extras(self) -> None:
         matcher = self.truth.matcher
