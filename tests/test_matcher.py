@@ -46,8 +46,8 @@ pytestmark = pytest.mark.kernels
 
 def test_after_the_end_nothing_is_filled_or_accepted(strategy: str) -> None:
     sides = Sides.of(strategy)
-    assert sides.same("accept_token", AB) and sides.same("accept_token", STOP)
-    assert sides.same("is_terminated")
+    assert sides.same("accept_token", AB) is True and sides.same("accept_token", STOP) is True
+    assert sides.same("is_terminated") is True
     bitmask = allocate_token_bitmask(1, SIZE)
     with pytest.raises(RuntimeError, match="terminated"):
         sides.ours.fill_next_token_bitmask(bitmask)
@@ -120,7 +120,7 @@ def test_captures(strategy: str) -> None:
     plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_grammar(grammar)
     sides = Sides(GrammarMatcher(compiled), xgrammar.GrammarMatcher(plain), vocabulary.size)
     for token_id in (*b"n=", 256, *b"3;"):
-        assert sides.same("accept_token", token_id)
+        assert sides.same("accept_token", token_id) is True
     assert sides.same("get_captures") == [("number", b"123")]
     sides.same("rollback", 3)
     sides.same("get_captures")
