@@ -4,7 +4,7 @@ What: `ebnf_of` writes each state as a rule that reads something and continues w
 state. A state that is entered in one place only, and leads to one state only, is written there.
 When: for the strategies that run in XGrammar, and for tests: XGrammar's masks for this text are compared
 with those of the classifier.
-Limits: there is a rule for each state, so the text of a large schema is long.
+Limits: there are about as many rules as states, so the text of a large schema is long.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
     written: set[int] = set()
     todo = [root]
     visited = {root}
-    size = 0
+    size, has_dead_ends = 0, False
 
     def call(rule: int) -> str:
         if rule not in visited:
@@ -71,8 +71,9 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
                     words.append(_state(target))
                     states.append(target)
                 parts.append(" ".join(filter(None, words)).replace('" "', "") or '""')
-            lines.append(f"{_state(state)} ::= {' | '.join(dict.fromkeys(parts)) if parts else _NOTHING}")
-    if any(_NOTHING in line for line in lines):
+            has_dead_ends |= not parts
+            lines.append(f"{_state(state)} ::= {' | '.join(dict.fromkeys(parts)) or _NOTHING}")
+    if has_dead_ends:
         lines.append(f"{_NOTHING} ::= [a] {_NOTHING}")
     return "\n".join(lines) + "\n"
 
