@@ -80,6 +80,17 @@ def test_schemas_of_structural_tags_are_judged_as_before(exact):
     assert abstract_parser._xgrammar_supports(StructuredOutputsParams(json={"type": "integer"}))
 
 
+def test_schemas_in_tags_are_checked(exact):
+    def tag(schema):
+        content = {"type": "json_schema", "json_schema": schema}
+        form = {"type": "tag", "begin": "<f>", "content": content, "end": "</f>"}
+        return json.dumps({"type": "structural_tag", "format": form})
+
+    assert chosen("xgrammar", structural_tag=tag({"type": "integer", "minimum": 3})) == "xgrammar"
+    with pytest.raises(VLLMValidationError, match="at /format/content/json_schema has no valid instance"):
+        chosen("xgrammar", structural_tag=tag({"enum": [1, 2], "minimum": 3}))
+
+
 def test_the_engine_keeps_what_the_front_end_promised(exact):
     manager = manager_of()
     seven = json.dumps({"type": "integer", "multipleOf": 7, "minimum": 1})

@@ -47,7 +47,8 @@ def front_end(vllm):
 
 
 def asked_for(front_end, backend: str | None = "xgrammar", **kinds):
-    asked = SimpleNamespace(**{"json": None, "regex": None, "_backend": None, "was_asked": False, **kinds})
+    names = "json", "regex", "structural_tag", "_backend"
+    asked = SimpleNamespace(**{**dict.fromkeys(names), "was_asked": False, **kinds})
     params = front_end.SamplingParams(asked)
     if backend is not None:
         params._validate_structured_outputs(backend)
@@ -76,6 +77,23 @@ def test_schemas_that_are_not_compiled_are_refused_with_the_place(front_end, sch
     with pytest.raises(refused, match="cannot be served") as caught:
         asked_for(front_end, json=schema)
     assert why in str(caught.value) and "relax=True" not in str(caught.value)
+
+
+def test_schemas_in_tags_are_checked_after_vllm(front_end):
+    def asked(schema, is_old):
+        ends = {"begin": "<f>", "end": "</f>"}
+        form = {"type": "tag", "content": {"type": "json_schema", "json_schema": schema}, **ends}
+        new: dict = {"type": "structural_tag", "format": form}
+        old: dict = {"structures": [{"schema": schema, **ends}], "triggers": ["<f>"]}
+        return asked_for(front_end, structural_tag=json.dumps(old if is_old else new)).structured_outputs
+
+    refused = sys.modules[FRONT_MODULES[1]].VLLMValidationError
+    for is_old in (False, True):
+        assert asked(SERVED["multipleOf"], is_old).was_asked
+        with pytest.raises(refused, match=r"at /format/\S*/json_schema has no valid instance"):
+            asked({"type": "array", "items": NEVER, "minItems": 1}, is_old)
+        with pytest.raises(refused, match="must not be repeated, which is not supported in a tag"):
+            asked(SERVED["uniqueItems"], is_old)
 
 
 def test_everything_else_is_asked_of_vllm(vllm):
@@ -157,8 +175,8 @@ def test_answers_are_bounded(vllm, monkeypatch):
     monkeypatch.setattr(schema_check, "MOST_KEPT", 10)
     check = schema_check.SchemaCheck(1.0)
     for number in range(25):
-        assert check({"const": number}) == ""
+        assert check.schema({"const": number}) == ""
     assert len(check._kept) <= 10
-    assert len(check({"pattern": "(" * 5000})) <= schema_check.LONGEST_ANSWER
+    assert len(check.schema({"pattern": "(" * 5000})) <= schema_check.LONGEST_ANSWER
     empty = {"type": "string", "format": "date", "maxLength": 3}
-    assert check(empty) != "" == schema_check.SchemaCheck(1.0, assert_formats=False)(empty)
+    assert check.schema(empty) != "" == schema_check.SchemaCheck(1.0, assert_formats=False).schema(empty)

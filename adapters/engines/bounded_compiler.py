@@ -36,9 +36,6 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
         ValueError: an environment variable has a wrong value.
     """
 
-    semantics_in_tags = "xgrammar"
-    """The engines check tags with XGrammar before requests come here, where it is too late to refuse one."""
-
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, *, settings: Settings, **options: Any) -> None:
         bounds: dict[str, Any] = {
             "budget": Budget(seconds=settings.compile_seconds()),

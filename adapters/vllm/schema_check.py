@@ -2,7 +2,8 @@
 
 What: vLLM's own check looks for keywords that XGrammar does not know, and runs XGrammar's converter for as
 long as it takes. `answered` replaces that check for schemas by a `SchemaCheck`, which makes the grammar that
-the engine will compile, and stops when its time is over. Other requests go to vLLM's own function.
+the engine will compile, and stops when its time is over. Other requests go to vLLM's own function; the
+schemas in structural tags are checked after it.
 When: bound by `adapters.vllm.registration` under ``EQUIMASK_VLLM_SEMANTICS=json-schema``. It is called by the
 event loop of the process that accepts requests.
 Limits: a schema that cannot be checked in time is not refused; the engine compiles it within its own bound.
@@ -17,8 +18,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from equivalence import BudgetExceeded
+import xgrammar
+
+from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
+from hybrid.compile.tag_request import with_grammars
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 
 logger = logging.getLogger("vllm.equimask")
@@ -31,7 +35,7 @@ LONGEST_ANSWER = 1000
 
 
 class SchemaCheck:
-    """Says whether the engine will serve a schema.
+    """Says whether the engine will serve a schema, or the schemas of a structural tag.
 
     Args:
         seconds: time limit of one answer.
@@ -40,29 +44,36 @@ class SchemaCheck:
 
     def __init__(self, seconds: float, assert_formats: bool = True) -> None:
         self._seconds, self._assert_formats = seconds, assert_formats
-        self._kept: dict[bytes, str] = {}
+        self._kept: dict[tuple[Callable[..., Any], bytes], str] = {}
 
-    def __call__(self, schema: Any) -> str:
+    def schema(self, schema: Any) -> str:
         """Return why a schema is refused; "" if it is not, or if the time was over before that was known.
 
         Args:
             schema: JSON text, or the parsed value.
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
-        key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return self._answer(text, grammar_of_schema)
+
+    def tag(self, text: str) -> str:
+        """The same for the schemas of a structural tag, as JSON text of either form."""
+        return self._answer(text, _tag_with_grammars)
+
+    def _answer(self, text: str, make: Callable[..., Any]) -> str:
+        key = make, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         known = self._kept.get(key)
         if known is None:
-            known = self._found(text)[:LONGEST_ANSWER]
+            known = self._found(text, make)[:LONGEST_ANSWER]
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
             self._kept[key] = known
         return known
 
-    def _found(self, text: str) -> str:
+    def _found(self, text: str, make: Callable[..., Any]) -> str:
         try:
-            grammar_of_schema(text, deadline=Deadline(self._seconds), assert_formats=self._assert_formats)
-        except SchemaRefused as error:
-            return error.fault
+            make(text, deadline=Deadline(self._seconds), assert_formats=self._assert_formats)
+        except GrammarError as error:
+            return error.fault if isinstance(error, SchemaRefused) else str(error)
         except BudgetExceeded:
             logger.info(
                 "A schema could not be checked within %g s; the engine compiles it anyway", self._seconds
@@ -72,8 +83,16 @@ class SchemaCheck:
         return ""
 
 
+def _tag_with_grammars(text: str, deadline: Deadline, assert_formats: bool) -> str:
+    tag = json.loads(text)
+    if "structures" in tag:
+        items = [xgrammar.StructuralTagItem(**one) for one in tag["structures"]]
+        text = xgrammar.StructuralTag.from_legacy_structural_tag(items, tag["triggers"]).model_dump_json()
+    return with_grammars(text, {}, deadline, assert_formats=assert_formats)
+
+
 def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception], check: SchemaCheck) -> Any:
-    """vLLM's function that checks a request, with our answer if the request is a JSON schema.
+    """vLLM's function that checks a request, with our answer about JSON schemas.
 
     The engine only sees requests that have a backend. For a request without one, vLLM asks whether XGrammar
     accepts the schema inside of a structural tag, where schemas have XGrammar's meaning; so vLLM's function
@@ -88,9 +107,13 @@ def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception]
     @functools.wraps(by_vllm)
     def validate(sampling_params: Any) -> None:
         asked = sampling_params.structured_outputs
-        if asked is None or asked.json is None or not asked._backend:
+        if asked is None or not asked._backend or (asked.json is None and asked.structural_tag is None):
             return by_vllm(sampling_params)
-        why = check(asked.json)
+        if asked.json is not None:
+            why = check.schema(asked.json)
+        else:
+            by_vllm(sampling_params)
+            why = check.tag(asked.structural_tag)
         if why:
             raise refused(f"The JSON schema cannot be served: {why}")
         return None

@@ -42,9 +42,6 @@ class GrammarCompiler(BaseCompiler):
         RuntimeError: a bound is below -1.
     """
 
-    semantics_in_tags: str | None = None
-    """The meaning of schemas inside structural tags; None: the compiler's."""
-
     @with_its_errors
     def __init__(
         self,
@@ -134,9 +131,7 @@ class GrammarCompiler(BaseCompiler):
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_structural_tag`: ``structural_tag``, or ``tags, triggers``."""
         text = _tag_text(*args, **kwargs)
-        return self._compiled(
-            lambda compiler: compiler.compile_structural_tag(text, semantics=self.semantics_in_tags)
-        )
+        return self._compiled(lambda compiler: compiler.compile_structural_tag(text))
 
     @with_its_errors
     def compile_grammar(

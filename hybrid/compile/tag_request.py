@@ -91,44 +91,59 @@ class ExactTagRequest(StructuralTagRequest):
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
+        budget = self.settings.budget
         with self.refusals():
-            text = self._with_grammars(deadline)
+            text = with_grammars(
+                self.text, self.options, deadline, assert_formats=self.assert_formats,
+                bounds=bounds_of(budget.states), most_bytes=budget.bytes // READ_FACTOR,
+            )  # fmt: skip
         seconds = time.perf_counter() - began
         request = StructuralTagRequest((), text, settings=self.settings)
         compiled = request.compiled(compilation, deadline)
         compiled.timings["parse"] += seconds
         return compiled
 
-    def _with_grammars(self, deadline: Deadline) -> str:
-        """The tag with grammars in place of schemas."""
-        try:
-            tag = read_schema(self.text)
-        except SchemaRefused as error:
-            raise GrammarError(f"the structural tag {error.why}") from error
-        for pointer, one in formats_of(tag):
-            if one.get("type") == "json_schema" and one.get("style", "json") == "json":
-                text = self._ebnf(one, pointer, deadline)
-                one.clear()
-                one.update(type="grammar", grammar=text)
-        return json.dumps(tag, default=float)  # XGrammar reads the numbers that are left as floats
 
-    def _ebnf(self, one: Mapping[str, Any], pointer: str, deadline: Deadline) -> str:
-        """The grammar of the schema in a format."""
-        own = {name: one[name] for name in ("any_order", "max_whitespace_cnt") if one.get(name) is not None}
-        for name, value in own.items():
-            require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
-        pointer += "/json_schema"
-        try:
-            if one.get("excludes"):
-                raise SchemaRefused("needed", "", "", "has `excludes`, which is not supported")
-            budget = self.settings.budget
-            grammar = grammar_of_schema(
-                one.get("json_schema"), {**self.options, **own}, bounds=bounds_of(budget.states),
-                deadline=deadline, most_bytes=budget.bytes // READ_FACTOR, assert_formats=self.assert_formats,
-            )  # fmt: skip
-            if grammar.places is not None:
-                why = "has items or keys that must not be repeated, which is not supported in a tag"
-                raise SchemaRefused("needed", "", "", why)
-        except SchemaRefused as error:
-            raise SchemaRefused(error.kind, error.keyword, pointer + error.pointer, error.why) from error
-        return grammar.ebnf
+def with_grammars(text: str, options: Mapping[str, Any], deadline: Deadline, **others: Any) -> str:
+    """Replace the JSON schemas of a structural tag by their grammars.
+
+    Args:
+        text: the tag as JSON text.
+        options: XGrammar's options for schemas that have no options of their own.
+        deadline: when to give up.
+        **others: arguments of `grammar_of_schema`.
+
+    Raises:
+        GrammarError: the text is not JSON, or an option is not available; `SchemaRefused`: a schema cannot be
+            compiled exactly. BudgetExceeded: the deadline has passed, or a grammar would be too large.
+    """
+    try:
+        tag = read_schema(text)
+    except SchemaRefused as error:
+        raise GrammarError(f"the structural tag {error.why}") from error
+    for pointer, one in formats_of(tag):
+        if one.get("type") == "json_schema" and one.get("style", "json") == "json":
+            try:
+                grammar = _ebnf(one, options, deadline, others)
+            except SchemaRefused as error:
+                place = f"{pointer}/json_schema{error.pointer}"
+                raise SchemaRefused(error.kind, error.keyword, place, error.why) from error
+            one.clear()
+            one.update(type="grammar", grammar=grammar)
+    return json.dumps(tag, default=float)  # XGrammar reads the numbers that are left as floats
+
+
+def _ebnf(
+    one: Mapping[str, Any], options: Mapping[str, Any], deadline: Deadline, others: Mapping[str, Any]
+) -> str:
+    """The grammar of the schema in a format."""
+    own = {name: one[name] for name in ("any_order", "max_whitespace_cnt") if one.get(name) is not None}
+    for name, value in own.items():
+        require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+    if one.get("excludes"):
+        raise SchemaRefused("needed", "", "", "has `excludes`, which is not supported")
+    grammar = grammar_of_schema(one.get("json_schema"), {**options, **own}, deadline=deadline, **others)
+    if grammar.places is not None:
+        why = "has items or keys that must not be repeated, which is not supported in a tag"
+        raise SchemaRefused("needed", "", "", why)
+    return grammar.ebnf
