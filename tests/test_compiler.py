@@ -219,6 +219,7 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     assert [id(compiled) for compiled, _ in compiler._memory._kept.values()] == [id(other)]
     assert compiler.get_cache_size_bytes() == other.memory_size_bytes
     mask_of(GrammarMatcher(other))
+    assert compiler.get_cache_size_bytes() == other.memory_size_bytes == compiler._memory.size_bytes
     compiler._memory.limit_bytes = 100 * counted
     for number in range(4):
         compiler.compile_regex(str(number))

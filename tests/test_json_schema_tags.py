@@ -69,6 +69,12 @@ def test_masks_are_those_of_xgrammar_for_the_grammar_of_the_schema() -> None:
     assert allowed(ours, BYTES.size) == allowed(theirs, BYTES.size)
 
 
+def test_no_surrogate_is_written() -> None:
+    compiled = compiler().compile_structural_tag(tag_with({"type": "string"}))
+    for character, is_read in ((b"\xed\x9f\xbf", True), (b"\xed\xa0\x80", False), (b"\xee\x80\x80", True)):
+        assert GrammarMatcher(compiled).accept_string(b'<a>"' + character) == is_read
+
+
 def test_tags_of_both_meanings_do_not_share_a_grammar() -> None:
     both = compiler()
     tag = tag_with(PATTERN)

@@ -135,6 +135,19 @@ def test_the_order_of_keys_is_listed_once():
     assert takes(compile_plain(schema, any_order=True), '{"x":{"b":1,"a":1}}')
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_ordered"),
+    [
+        (objects(), False), (objects(properties={"a": {}}), True),
+        (objects(properties={"a": {}}, additionalProperties=False), False),
+        (objects(patternProperties={"^a": {}}), False),
+        (objects(properties={"a": {}}, patternProperties={"^b": {}}, additionalProperties=False), True),
+    ],
+)  # fmt: skip
+def test_keys_have_an_order_if_one_is_declared_and_another_may_come(schema, is_ordered):
+    assert any(one.reason.startswith(ORDER) for one in narrowed(schema)) == is_ordered
+
+
 def test_what_strict_mode_forbids_is_listed_once():
     schema = objects(properties={"a": objects(properties={"b": {}}), "c": arrays(minItems=0)})
     (closed,) = (one for one in narrowed(schema, **STRICT) if one.reason.startswith("strict_mode forbids"))
