@@ -283,6 +283,15 @@ def seconds_of(grammar: xgrammar.Grammar, size: int = 2) -> float:
     return grammar_estimate(read_grammar(grammar), size).seconds
 
 
+@pytest.mark.parametrize(
+    ("body", "most_seconds"),
+    [(" | ".join(f'"{i:x}"' for i in range(1000)), 10), ('"' + "a" * 100_000 + '"', 3)],
+)
+def test_wide_choices_and_long_texts_are_estimated_by_their_sizes(body: str, most_seconds: float) -> None:
+    seconds = seconds_of(xgrammar.Grammar.from_ebnf(f"root ::= {body}"))
+    assert most_seconds / 4 < seconds < most_seconds
+
+
 def left_recursive(before: str) -> xgrammar.Grammar:
     """A grammar of rules that begin with each other, behind a part."""
     rules = (
