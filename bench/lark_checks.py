@@ -139,7 +139,7 @@ def judge_file(
     textual[list(vocabulary.stop_token_ids)] = False
     neighbours = np.zeros(vocabulary.size, np.bool_)
     neighbours[list(near)] = True
-    begins = np.array([_may_be_text(token) for token in tokens])
+    begins = np.array([may_be_text(token) for token in tokens])
     found = Judged(steps=len(drawn))
     matcher = GrammarMatcher(compiled)
     for number, token_id in enumerate(ids):
@@ -156,7 +156,7 @@ def judge_file(
             for other in chosen:
                 more = judge.taken(place, tokens[other], thorough=found.refused % THOROUGH == 0)
                 found.refused += 1
-                found.not_text += not _may_be_text(place.tail + tokens[other])
+                found.not_text += not may_be_text(place.tail + tokens[other])
                 before = data[: cuts[number]]
                 if more is not None and judge.confirmed(before + tokens[other], more):
                     left_open = judge.unclosed(place, tokens[other], more)
@@ -175,7 +175,8 @@ def _draw(rng: random.Random, choices: Any, count: int) -> list[int]:
     return [int(value) for value in picked]
 
 
-def _may_be_text(data: bytes) -> bool:
+def may_be_text(data: bytes) -> bool:
+    """Whether some continuation, possibly empty, makes the bytes well-formed UTF-8."""
     try:
         data.decode()
     except UnicodeDecodeError as error:

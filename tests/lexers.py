@@ -2,8 +2,7 @@
 
 What: `GRAMMARS` names grammars whose terminals interact (order, keywords, ignoring, giving back,
 look-around), each with the characters that matter to it; `lark_grammar` builds one as the machine needs it.
-When: imported by ``tests/test_lexing*.py``; `is_unclosed` also by ``test_lark.py``, and `is_cut_off` by
-``test_vocabulary.py``.
+When: imported by ``tests/test_lexing*.py``; `is_unclosed` also by ``test_lark.py``.
 Limits: the rules accept any sequence of terminals: only the lexer is of interest.
 """
 
@@ -87,15 +86,6 @@ def texts(alphabet: str, longest: int) -> Iterator[str]:
     for length in range(longest + 1):
         for text in itertools.product(alphabet, repeat=length):
             yield "".join(text)
-
-
-def is_cut_off(text: bytes) -> bool:
-    """Whether some continuation, possibly empty, makes the bytes well-formed UTF-8."""
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        return error.reason == "unexpected end of data"
-    return True
 
 
 def is_unclosed(text: str) -> bool:

@@ -17,13 +17,13 @@ from tokenizers import Tokenizer, decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
 from adapters.grammars import compiled_grammars
+from bench.lark_checks import may_be_text
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
 from tests.byte_tokenizer import byte_tokenizer
-from tests.lexers import is_cut_off
 from tests.test_suffixes import texts_of
 
 EXAMPLES = 80
@@ -363,7 +363,7 @@ def test_trie(tokens: list[bytes]) -> None:
         ascii_below = {b for b in range(128) if trie.below[node, b >> 5] >> (b & 31) & 1}
         assert ascii_below == {b for b in occurring if b < 128}
         assert trie.below[node, 4] & 1 == any(b >= 128 for b in occurring)
-        assert bool(trie.below[node, 4] & 2) == all(map(is_cut_off, rests))
+        assert bool(trie.below[node, 4] & 2) == all(map(may_be_text, rests))
 
         bits, children = int(rows[row].bits), range(rows[row].child, rows[row + 1].child)
         assert (rows[row].group, rows[row].group_end) == (first, end)

@@ -22,7 +22,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
-from hybrid.compile.tag_request import with_grammars
+from hybrid.compile.tag_request import exact_grammars, read_tag, tag_text
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 
 logger = logging.getLogger("vllm.equimask")
@@ -57,7 +57,7 @@ class SchemaCheck:
 
     def tag(self, text: str) -> str:
         """The same for the schemas of a structural tag, as JSON text of either form."""
-        return self._answer(text, _tag_with_grammars)
+        return self._answer(text, _check_tag)
 
     def _answer(self, text: str, make: Callable[..., Any]) -> str:
         key = make, hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -83,12 +83,13 @@ class SchemaCheck:
         return ""
 
 
-def _tag_with_grammars(text: str, deadline: Deadline, assert_formats: bool) -> str:
-    tag = json.loads(text)
+def _check_tag(text: str, deadline: Deadline, assert_formats: bool) -> None:
+    tag = read_tag(text)
     if "structures" in tag:
-        items = [xgrammar.StructuralTagItem(**one) for one in tag["structures"]]
-        text = xgrammar.StructuralTag.from_legacy_structural_tag(items, tag["triggers"]).model_dump_json()
-    return with_grammars(text, {}, deadline, assert_formats=assert_formats)
+        items = [xgrammar.StructuralTagItem(**one) for one in json.loads(text)["structures"]]
+        tag = read_tag(tag_text(items, tag["triggers"]))
+    for _ in exact_grammars(tag, {}, deadline, assert_formats=assert_formats):
+        pass  # making them is the check
 
 
 def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception], check: SchemaCheck) -> Any:

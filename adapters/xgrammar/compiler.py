@@ -20,6 +20,7 @@ from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_package
 from hybrid.api.parallel import MOST_JOBS
+from hybrid.compile.tag_request import tag_text
 
 __getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 
@@ -180,16 +181,12 @@ def _tag_text(*args: Any, **kwargs: Any) -> str:
     """
     tags, triggers = args if len(args) == 2 else (kwargs.get("tags"), kwargs.get("triggers"))
     if isinstance(tags, list) and isinstance(triggers, list):
-        return xgrammar.StructuralTag.from_legacy_structural_tag(tags, triggers).model_dump_json()
+        return tag_text(tags, triggers)
     given = [*args, *kwargs.values()]
     if len(given) == 1 and (args or "structural_tag" in kwargs):
-        tag = given[0]
-        if isinstance(tag, xgrammar.StructuralTag):
-            return tag.model_dump_json()
-        if isinstance(tag, dict):
-            return json.dumps(tag)
-        if isinstance(tag, str):
-            return tag
+        text = tag_text(given[0])
+        if isinstance(text, str):
+            return text
     raise TypeError(
         "the arguments must be a structural tag (StructuralTag, dict or JSON text), or lists of tags "
         "and triggers"

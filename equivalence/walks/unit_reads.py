@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.ranges import ranges
+from equivalence.arrays.ranges import ranges as listed
 from equivalence.walks.read import Read
 
 NEVER_READ = 32767
@@ -31,6 +31,7 @@ BITS, BELOW = 3, 4
 """Columns of `equivalence.trie.nodes.NODE`."""
 
 _NO_NODES = np.empty(0, np.int64)
+_NO_RANGES = np.empty((0, 2), np.int32)
 
 Nodes = NDArray[np.int32]
 """The rows of a trie's nodes (`equivalence.trie.nodes`): first child, first group, end of the groups, bits
@@ -102,29 +103,29 @@ class UnitReads:
             any of a few followers. None: some node is not reached by exactly one unit, or there is no
             answer.
         """
-        left_out = _NO_NODES
+        left_out, is_all = _NO_RANGES, True
         if not np.array_equal(pending, self._once):
             inner = pending[trie[pending, 0] < trie[pending + 1, 0]]
             place = np.searchsorted(self._once, inner)
             if len(inner) > len(self._once) or not np.array_equal(self._once.take(place, mode="clip"), inner):
                 return None
-            left_out = np.delete(self._once, place)
-        left_out = left_out[np.argsort(trie[left_out, 1])]
-        firsts, ends = trie[left_out, 1], trie[left_out, 2]  # no node is below another
-        is_all = not (self._n_read[ends] > self._n_read[firsts]).any()
+            ranges = trie[np.delete(self._once, place), 1:3]
+            left_out = ranges[ranges[:, 0].argsort()]  # no node is below another
+            is_all = not (self._n_read[left_out[:, 1]] > self._n_read[left_out[:, 0]]).any()
         if only_all and not is_all:
             return None
         last = 1 + min(most, NEVER_READ - 2)
         nodes, completed, worst = self._followed(trie, followers)
         nodes = nodes[(worst > last) & (completed > max(fewest, 0)) & (completed <= last)]
         if len(left_out):
-            before = np.searchsorted(firsts, trie[nodes, 1], side="right") - 1
-            nodes = nodes[(before < 0) | (trie[nodes, 1] >= ends[before])]
+            groups = trie[nodes, 1]
+            before = np.searchsorted(left_out[:, 0], groups, side="right") - 1
+            nodes = nodes[(before < 0) | (groups >= left_out[before, 1])]
         if is_all:
             return self._read_all(last), nodes.astype(np.int64)
         is_read = _is_read(self.begun, last)
-        for k in range(len(left_out)):
-            is_read[firsts[k] : ends[k]] = False
+        for first, end in left_out.tolist():
+            is_read[first:end] = False
         return Read(_ranges(is_read), _NO_NODES), nodes.astype(np.int64)
 
     def _read_all(self, last: int) -> Read:
@@ -178,7 +179,7 @@ def _has_child(trie: Nodes, nodes: NDArray[np.int32], followers: NDArray[np.uint
     if not len(nodes):
         return np.zeros(0, bool)
     first = trie[nodes, 0]
-    begins, children = ranges(first, trie[nodes + 1, 0] - first)
+    begins, children = listed(first, trie[nodes + 1, 0] - first)
     return np.logical_or.reduceat(followers[trie[children, BITS] & 255] > 0, begins[:-1])
 
 

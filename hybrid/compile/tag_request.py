@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,7 +25,7 @@ from hybrid.compile.schema_request import bounds_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import READ_FACTOR
 from hybrid.guard.estimate import Estimate, tag_estimate
-from hybrid.json_schema import SchemaRefused, grammar_of_schema, read_schema
+from hybrid.json_schema import SchemaGrammar, SchemaRefused, grammar_of_schema, read_schema
 from hybrid.xgrammar.tag_formats import formats_of
 from hybrid.xgrammar.token_strings import with_token_ids
 
@@ -47,21 +47,10 @@ class StructuralTagRequest(Converted):
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
         with self.refusals():
-            text = with_token_ids(self._given_text(), compilation.vocabulary)
+            text = with_token_ids(tag_text(*self.arguments), compilation.vocabulary)
         check_text(text, "the structural tag", "JSON text, a dict or an xgrammar.StructuralTag")
         # models in the arguments are not kept
         return Request.normalised(self.changed(text=text, arguments=()), compilation, deadline)
-
-    def _given_text(self) -> Any:
-        """The tag as JSON text. Other types are returned unchanged."""
-        tag = self.arguments[0]
-        if len(self.arguments) > 1:
-            tag = xgrammar.StructuralTag.from_legacy_structural_tag(*self.arguments)
-        if isinstance(tag, dict):
-            return json.dumps(tag)
-        if isinstance(tag, xgrammar.StructuralTag):
-            return tag.model_dump_json()
-        return tag
 
     def estimate(self) -> Estimate:
         return tag_estimate(self.text)
@@ -93,10 +82,16 @@ class ExactTagRequest(StructuralTagRequest):
         began = time.perf_counter()
         budget = self.settings.budget
         with self.refusals():
-            text = with_grammars(
-                self.text, self.options, deadline, assert_formats=self.assert_formats,
+            tag = read_tag(self.text)
+            grammars = exact_grammars(
+                tag, self.options, deadline, assert_formats=self.assert_formats,
                 bounds=bounds_of(budget.states), most_bytes=budget.bytes // READ_FACTOR,
             )  # fmt: skip
+            for one, grammar in grammars:
+                text = grammar.ebnf
+                one.clear()
+                one.update(type="grammar", grammar=text)
+            text = json.dumps(tag, default=float)  # XGrammar reads the numbers that are left as floats
         seconds = time.perf_counter() - began
         request = StructuralTagRequest((), text, settings=self.settings)
         compiled = request.compiled(compilation, deadline)
@@ -104,38 +99,59 @@ class ExactTagRequest(StructuralTagRequest):
         return compiled
 
 
-def with_grammars(text: str, options: Mapping[str, Any], deadline: Deadline, **others: Any) -> str:
-    """Replace the JSON schemas of a structural tag by their grammars.
+def tag_text(tag: Any, *triggers: Any) -> Any:
+    """The JSON text of a structural tag, or of the older pair of tags and triggers. Other types are returned
+    unchanged."""
+    if triggers:
+        tag = xgrammar.StructuralTag.from_legacy_structural_tag(tag, *triggers)
+    if isinstance(tag, dict):
+        return json.dumps(tag)
+    if isinstance(tag, xgrammar.StructuralTag):
+        return tag.model_dump_json()
+    return tag
+
+
+def read_tag(text: str) -> Any:
+    """Parse the text of a structural tag. Numbers are exact.
+
+    Raises:
+        GrammarError: it is not JSON.
+    """
+    try:
+        return read_schema(text)
+    except SchemaRefused as error:
+        raise GrammarError(f"the structural tag {error.why}") from error
+
+
+def exact_grammars(
+    tag: Any, options: Mapping[str, Any], deadline: Deadline, **others: Any
+) -> Iterator[tuple[dict[str, Any], SchemaGrammar]]:
+    """Yield each format of a structural tag that is a JSON schema, with the grammar of the schema. The format
+    may be changed in place.
 
     Args:
-        text: the tag as JSON text.
+        tag: the tag as parsed JSON.
         options: XGrammar's options for schemas that have no options of their own.
         deadline: when to give up.
         **others: arguments of `grammar_of_schema`.
 
     Raises:
-        GrammarError: the text is not JSON, or an option is not available; `SchemaRefused`: a schema cannot be
-            compiled exactly. BudgetExceeded: the deadline has passed, or a grammar would be too large.
+        GrammarError: an option is not available; `SchemaRefused`: a schema cannot be compiled exactly.
+        BudgetExceeded: the deadline has passed.
     """
-    try:
-        tag = read_schema(text)
-    except SchemaRefused as error:
-        raise GrammarError(f"the structural tag {error.why}") from error
     for pointer, one in formats_of(tag):
         if one.get("type") == "json_schema" and one.get("style", "json") == "json":
             try:
-                grammar = _ebnf(one, options, deadline, others)
+                grammar = _grammar(one, options, deadline, others)
             except SchemaRefused as error:
                 place = f"{pointer}/json_schema{error.pointer}"
                 raise SchemaRefused(error.kind, error.keyword, place, error.why) from error
-            one.clear()
-            one.update(type="grammar", grammar=grammar)
-    return json.dumps(tag, default=float)  # XGrammar reads the numbers that are left as floats
+            yield one, grammar
 
 
-def _ebnf(
+def _grammar(
     one: Mapping[str, Any], options: Mapping[str, Any], deadline: Deadline, others: Mapping[str, Any]
-) -> str:
+) -> SchemaGrammar:
     """The grammar of the schema in a format."""
     own = {name: one[name] for name in ("any_order", "max_whitespace_cnt") if one.get(name) is not None}
     for name, value in own.items():
@@ -146,4 +162,4 @@ def _ebnf(
     if grammar.places is not None:
         why = "has items or keys that must not be repeated, which is not supported in a tag"
         raise SchemaRefused("needed", "", "", why)
-    return grammar.ebnf
+    return grammar

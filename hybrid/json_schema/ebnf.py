@@ -35,18 +35,20 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
     visited = {root}
     size, has_dead_ends = 0, False
 
-    def call(rule: int) -> str:
-        if rule not in visited:
-            visited.add(rule)
-            todo.append(rule)
-        return _rule(rule)
+    def word(read: str | int) -> str:
+        if isinstance(read, str):
+            return read
+        if read not in visited:
+            visited.add(read)
+            todo.append(read)
+        return _rule(read)
 
     while todo:
         rule = todo.pop()
         repeat = rows.repeats.get(rule)
         if repeat is not None:
             bound = "" if repeat.most is None else str(repeat.most)
-            lines.append(f"{_rule(rule)} ::= {call(repeat.unit)}{{{repeat.least},{bound}}}")
+            lines.append(f"{_rule(rule)} ::= {word(repeat.unit)}{{{repeat.least},{bound}}}")
             continue
         begin, end = -1 - 2 * rule, -2 - 2 * rule
         lines.append(f"{_rule(rule)} ::= {_state(begin)}")
@@ -61,12 +63,12 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
                 return None
             parts = []
             for read, target in alternatives.get(state, ()):
-                words = [call(read) if isinstance(read, int) else read]
+                words = [word(read)]
                 while (
                     target not in (begin, end) and entered[target] == len(alternatives.get(target, ())) == 1
                 ):
                     [(read, target)] = alternatives[target]
-                    words.append(call(read) if isinstance(read, int) else read)
+                    words.append(word(read))
                 if target != end:
                     words.append(_state(target))
                     states.append(target)
