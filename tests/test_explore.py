@@ -18,7 +18,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.trie import Trie
 from equivalence.walks.follow import follow_of
@@ -75,15 +75,15 @@ def test_steps_and_loops(name: str) -> None:
     must not matter, and a loop leads from a configuration to itself."""
     network, trie, automaton = prepared(name)
     rank = call_ranks(automaton)
-    tables = byte_tables_of(automaton, rank)
-    up, down = (Space(automaton, tuple(tables), rank, absorbing_states(automaton), 64, 64) for _ in range(2))
+    tables = ByteTables(automaton, rank)
+    up, down = (Space(automaton, tables, rank, absorbing_states(automaton), 64, 64) for _ in range(2))
     outcomes = first_outcomes(64, 1 << 40, Account(), "too many outcomes")
     walks = Walks(up, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False)
     walks.walk_all(network.below().contexts, follow_of(network, tables.first).contexts)  # records loops
     starts = [space.context_of(network.start, -1) for space in (up, down)]
     twin, todo = {0: 0, starts[0]: starts[1]}, [starts[0]]
     for configuration in todo:
-        n_classes = len(tables.example)
+        n_classes = tables.n_classes
         after = [up.following(configuration, one) for one in range(n_classes)]
         other = [down.following(twin[configuration], one) for one in reversed(range(n_classes))][::-1]
         for one, two in zip(after, other, strict=True):
@@ -114,9 +114,9 @@ def test_steps_and_loops(name: str) -> None:
 def test_what_comes_before_a_walk_stops() -> None:
     network, _, automaton = prepared("nested")
     rank = call_ranks(automaton)
-    first = byte_tables_of(automaton, rank).first
+    first = ByteTables(automaton, rank).first
     with pytest.raises(BudgetExceeded, match="this phase: a test"):
-        byte_tables_of(automaton, rank, stopped())
+        ByteTables(automaton, rank, stopped())
     with pytest.raises(BudgetExceeded, match="this phase: a test"):
         follow_of(network, first, stopped())
 

@@ -10,6 +10,7 @@ import pytest
 
 from equivalence.arrays.account import Account
 from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables
 from equivalence.parser.space import Space
 from equivalence.vocabulary import Vocabulary
 from equivalence.walks.outcomes import first_outcomes
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.kernels
 
 
 def space_of(edges: list[list[tuple[int, int, int]]], account: Account) -> Space:
-    """Return the space of states that read bytes and call nothing; each byte is a class of its own."""
+    """Return the space of states that read bytes and call nothing."""
     n = len(edges)
     starts = np.cumsum([0, *map(len, edges)])
     rows = np.array([edge for own in edges for edge in own], np.int64).reshape(-1, 3)
@@ -27,13 +28,8 @@ def space_of(edges: list[list[tuple[int, int, int]]], account: Account) -> Space
     automaton = Automaton(
         (np.zeros(n, bool), starts, rows, nothing, np.zeros((0, 2), np.int64), np.zeros((0, 4), np.int64))
     )
-    first = np.zeros((n, 256), np.uint8)
-    for state, own in enumerate(edges):
-        for low, high, _ in own:
-            first[state, low : high + 1] = 1
-    every = np.arange(256)
-    tables = (every, every, first)
     nowhere, never = np.zeros(n, np.int64), np.zeros(n, np.uint8)
+    tables = ByteTables(automaton, nowhere)
     return Space(automaton, tables, nowhere, never, 16, 16, 1 << 20, 1 << 20, account, "too many")
 
 
@@ -71,11 +67,11 @@ def test_tables_grow(displacement: bool) -> None:
 def test_arrays_of_another_kind_are_refused() -> None:
     space = space_of([[(ord("a"), ord("z"), 0), (ord("."), ord("."), 1)], []], Account())
     walks = walks_of(space, [b"a", b"b."])
-    right, all_follow = np.array([[0, -1], [1, -1]]), np.ones((2, 256), np.uint8)
+    right, all_follow = np.array([[0, -1], [1, -1]]), np.ones((2, space.n_classes), np.uint8)
     for contexts in (right.astype(np.int32), right.ravel(), np.asfortranarray(right), right[:, :1].copy()):
         with pytest.raises(ValueError):
             walks.walk_all(contexts, all_follow)
-    for firsts in (all_follow[:, :-1].copy(), all_follow[:1], np.ones((2, 256))):
+    for firsts in (all_follow[:, :-1].copy(), all_follow[:1], np.ones((2, space.n_classes))):
         with pytest.raises(ValueError):
             walks.walk_all(right, firsts)
     trie = Vocabulary.from_bytes([b"a"]).trie

@@ -20,7 +20,7 @@ from equivalence.classes.partition import partition_runs
 from equivalence.network import Network, build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.walks.follow import follow_of
 from hybrid.classifier.precomputation import build_summaries
@@ -87,12 +87,12 @@ class Example:
         self.network: Network = build_network(self.grammar, token_bytes=1 << 40)
         automaton = Automaton(self.network.automaton)
         ranks = call_ranks(automaton)
-        self.byte_tables = byte_tables_of(automaton, ranks)
+        self.byte_tables = ByteTables(automaton, ranks)
         self.follow = follow_of(self.network, self.byte_tables.first)
         self.below = self.network.below()
         self.contexts = [symbol for symbol, _ in self.below.contexts.tolist()]
         self.contexts_in_order = sorted(self.contexts, key=lambda one: ORDER.index(self.name(one)))
-        self.space = Space(automaton, tuple(self.byte_tables), ranks, absorbing_states(automaton), 64, 64)
+        self.space = Space(automaton, self.byte_tables, ranks, absorbing_states(automaton), 64, 64)
 
     def name(self, symbol: int) -> str:
         return self.names[symbol] if symbol >= 0 else "#"

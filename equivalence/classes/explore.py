@@ -31,7 +31,7 @@ from equivalence.errors import BudgetExceeded
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.trie import Trie
 from equivalence.trie.nodes import by_level, depth_first
@@ -150,12 +150,12 @@ def explore(
         account = Account(stop, capacity.bytes, str(out_of_bytes(capacity)))
         automaton = Automaton(network.automaton)
         rank = call_ranks(automaton)
-        byte_tables = byte_tables_of(automaton, rank, stop)
+        byte_tables = ByteTables(automaton, rank, stop)
         follow = follow_of(network, byte_tables.first, stop)
         account.claim(network.nbytes + array_bytes(follow))
         # tables start small, because filling them takes time, and grow when necessary
         space = Space(
-            automaton, (*byte_tables,), rank, absorbing_states(automaton),
+            automaton, byte_tables, rank, absorbing_states(automaton),
             min(FIRST_NODES, capacity.nodes),
             min(FIRST_LISTS, capacity.configurations), capacity.nodes, capacity.configurations, account,
             _excess(capacity),

@@ -25,8 +25,8 @@ EDGE, CALL = Kind("first last target"), Kind("callee back")
 COUNTED = Kind("start least relative most")
 LIMIT = Kind("frame first end accepts room automaton")
 
-NO_NUMBERS = np.empty(0, np.int64)
-NO_LIMITS = np.empty((0, 6), np.int64)
+NO_NUMBERS = cython.declare(cython.const[cython.Py_ssize_t][::1], np.empty(0, np.int64))
+NO_LIMITS = cython.declare(cython.const[Limit][::1], of_array(np.empty((0, 6), np.int64), LIMIT))  # noqa: F821
 
 
 @cython.final
@@ -56,8 +56,10 @@ class Automaton:
     def __init__(self, arrays: tuple[Any, ...]) -> None:
         self.arrays = arrays
         final, edge_starts, edges, call_starts, calls, counted = arrays[:6]
-        limits, self.following = arrays[6:] or (NO_LIMITS, NO_NUMBERS)
-        self.limits = of_array(limits, LIMIT)
+        if len(arrays) > 6:
+            self.limits, self.following = of_array(arrays[6], LIMIT), arrays[7]
+        else:
+            self.limits, self.following = NO_LIMITS, NO_NUMBERS
         self.final = final.view(np.uint8) if final.dtype == bool else final
         self.n_states = len(final)
         self.edge_starts, self.call_starts = edge_starts, call_starts

@@ -12,63 +12,98 @@ from files, the ranks of the file are checked instead, and `call_ranks` is not u
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
 
+from equivalence.arrays.records import Kind
+
 check_source(__name__)
 
 Integers = NDArray[np.int64]
 
-FEW_STATES = cython.declare(cython.Py_ssize_t, 10_000)
-"""The ranks of fewer states are found with the interpreter's lock held: this takes a microsecond for 100
-states, and waiting for the lock again takes longer if threads compete for it."""
+FEW_STATES = cython.declare(cython.Py_ssize_t, 1_000)
+"""The tables of fewer states are made with the interpreter's lock held: the ranks of 100 states take a
+microsecond, what they can read first takes 10, and waiting for the lock again takes longer if threads compete
+for it."""
 
 
-class ByteTables(NamedTuple):
-    """The byte classes of a network with S states; there are B of them.
-
-    Attributes:
-        class_of_byte: int64[256], ascending.
-        example: int64[B], a byte of each class.
-        first: uint8[S, B], whether a state can read a class next, also by a call.
-    """
-
-    class_of_byte: Integers
-    example: Integers
-    first: NDArray[np.uint8]
+BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 
-def byte_tables_of(automaton: Automaton, rank: Integers, stop: Any = None) -> ByteTables:
-    """The byte classes of a network.
+@cython.final
+@cython.no_gc
+@cython.cclass
+class ByteTables:
+    """The byte classes of a network with S states; there are B of them. No edge distinguishes bytes of one
+    class.
 
     Args:
         automaton: the states of the network.
-        rank: int64[S], the ranks of the states (`call_ranks`).
+        rank: int64[S], the ranks of the states (`call_ranks`), less than S.
         stop: an `equivalence.deadline.deadline.Stop`; None: nothing stops the computation.
 
+    Attributes:
+        class_of_byte: int64[256], ascending.
+        first: uint8[S, B], whether a state can read a class next, also by a call.
+        n_classes: B.
+        rows: for each class its first byte, and its ASCII bytes as four words of 32 bits, signed as in the
+            trie.
+        class_row, first_rows: `class_of_byte` and `first` for kernels.
+
     Raises:
-        BudgetExceeded: it was stopped.
+        BudgetExceeded: the computation was stopped.
     """
-    class_of_byte, example = byte_classes(automaton)
-    first = first_classes(automaton, class_of_byte, len(example), rank, Account(stop))
-    return ByteTables(class_of_byte, example, first)
+
+    def __init__(self, automaton: Automaton, rank: Integers, stop: Any = None) -> None:
+        # arrays are kept, not views of views, which the garbage collector would visit as long as they live
+        self.class_of_byte = np.empty(256, np.int64)
+        classes: cython.Py_ssize_t[::1] = self.class_of_byte
+        self.class_row = classes
+        self.n_classes = divide_bytes(automaton, classes)
+        self.rows = zeros(BYTE_CLASS, self.n_classes)
+        self.fill_rows()
+        self.first = np.empty((automaton.n_states, self.n_classes), np.uint8)
+        first: cython.uchar[:, ::1] = self.first
+        self.first_rows = first
+        find_first(automaton, self, rank, first, Account(stop))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return self.class_of_byte.nbytes + self.first.nbytes + BYTE_CLASS.size * self.n_classes
+
+    def fill_rows(self):
+        """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
+        byte: cython.Py_ssize_t
+        for byte in range(255, -1, -1):
+            self.rows[self.class_row[byte]].byte = byte
+        for byte in range(128):
+            bit: cython.Py_ssize_t = 1
+            bit <<= byte & 31
+            if byte & 31 == 31:
+                bit = -bit
+            of = self.class_row[byte]
+            if byte < 32:
+                self.rows[of].word_0 += bit
+            elif byte < 64:
+                self.rows[of].word_1 += bit
+            elif byte < 96:
+                self.rows[of].word_2 += bit
+            else:
+                self.rows[of].word_3 += bit
 
 
-def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
-    """The class of each byte, int64[256], and a byte of each class. No edge distinguishes bytes of one
-    class."""
+def divide_bytes(automaton, class_of_byte):
+    """Fill in the class of each byte, and return the number of classes."""
     begins = cython.declare(cython.uchar[257])
-    # arrays are returned, not views of views, which the garbage collector would visit as long as they live
-    classes, examples = np.empty(256, np.int64), np.empty(256, np.int64)
-    class_of_byte: cython.Py_ssize_t[::1] = classes
-    example: cython.Py_ssize_t[::1] = examples
     n: cython.Py_ssize_t = 0
     # with the interpreter's lock held: this takes a microsecond or two, and releasing the lock takes as long
     memset(cython.address(begins[0]), 0, 257)
@@ -77,11 +112,9 @@ def byte_classes(automaton: Automaton) -> tuple[Integers, Integers]:
         begins[automaton.edges[k].first] = 1
         begins[automaton.edges[k].last + 1] = 1
     for byte in range(256):
-        if begins[byte]:
-            example[n] = byte
-            n += 1
+        n += begins[byte]
         class_of_byte[byte] = n - 1
-    return classes, examples[:n].copy()
+    return n
 
 
 def call_ranks(automaton: Automaton) -> Integers:
@@ -122,46 +155,36 @@ def find_ranks(automaton, rank, at, path):
             at[state] += 1
 
 
-def first_classes(
-    automaton: Automaton,
-    class_of_byte: cython.const[cython.Py_ssize_t][::1],
-    n_classes: cython.Py_ssize_t,
-    rank: Integers,
-    account: Account,
-) -> NDArray[np.uint8]:
-    """Which classes each state can read next; see `ByteTables`.
-
-    Args:
-        automaton: the states; the edges of each are sorted and disjoint.
-        class_of_byte: int64[256], from `byte_classes`.
-        n_classes: number of classes.
-        rank: int64[S], from `call_ranks`; less than S.
-        account: provides memory, and may stop the computation.
-
-    Raises:
-        BudgetExceeded: it was stopped.
-    """
+def find_first(automaton, tables, rank, first, account):
+    """Fill in `ByteTables.first`."""
     n: cython.Py_ssize_t = automaton.n_states
-    firsts = np.empty((n, n_classes), np.uint8)
-    first: cython.uchar[:, ::1] = firsts
     ranks: cython.const[cython.Py_ssize_t][::1] = rank
-    room = account.new_integers(2 * n + 1)
+    room: cython.Py_ssize_t[::1] = account.new_integers(2 * n + 1)
+    if n < FEW_STATES:
+        find_first_of_all(automaton, tables, ranks, first, account, room)
+    else:
+        with cython.nogil:
+            find_first_of_all(automaton, tables, ranks, first, account, room)
+
+
+def find_first_of_all(automaton, tables, ranks, first, account, room):
+    """`find_first`, with room for 2 S + 1 numbers."""
+    n: cython.Py_ssize_t = automaton.n_states
+    n_classes: cython.Py_ssize_t = tables.n_classes
     order: cython.Py_ssize_t[::1] = room[:n]
-    with cython.nogil:
-        by_rank(ranks, order, room[n:])  # callees first
-        for i in range(n):
-            state = order[i]
-            account.check()
-            memset(cython.address(first[state, 0]), 0, n_classes)
-            for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
-                low = class_of_byte[automaton.edges[k].first]
-                high = class_of_byte[automaton.edges[k].last]
-                memset(cython.address(first[state, low]), 1, high + 1 - low)
-            for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
-                begin = begin_of(automaton, k)
-                for c in range(n_classes):
-                    first[state, c] |= first[begin, c]
-    return firsts
+    by_rank(ranks, order, room[n:])  # callees first
+    for i in range(n):
+        state = order[i]
+        account.check()
+        memset(cython.address(first[state, 0]), 0, n_classes)
+        for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
+            low = tables.class_row[automaton.edges[k].first]
+            high = tables.class_row[automaton.edges[k].last]
+            memset(cython.address(first[state, low]), 1, high + 1 - low)
+        for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
+            begin = begin_of(automaton, k)
+            for c in range(n_classes):
+                first[state, c] |= first[begin, c]
 
 
 def by_rank(rank, order, places):

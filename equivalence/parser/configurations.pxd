@@ -3,14 +3,11 @@ cimport cython
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.parser.automaton cimport Automaton
+from equivalence.parser.byte_tables cimport ByteClass, ByteTables
 
 
 cdef struct Facts:
     Py_ssize_t loop_0, loop_1, loop_2, loop_3, character_loop, characters_known, label, n_ports
-
-
-cdef struct ByteClass:
-    Py_ssize_t byte, word_0, word_1, word_2, word_3
 
 
 @cython.no_gc
@@ -26,7 +23,6 @@ cdef class Configurations:
     cdef readonly Py_ssize_t n_states, n_classes
     cdef readonly Account account
 
-    cdef int fill_byte_classes(self) except -1
     cdef Py_ssize_t put(self, Py_ssize_t length) except -1 nogil
     cdef void begin_row(self, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil

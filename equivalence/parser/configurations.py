@@ -18,8 +18,9 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.arrays.records import empty, zeros
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger
@@ -30,8 +31,6 @@ check_source(__name__)
 FACTS = Kind("loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports")
 WIDTH = 6
 """Initial room for the integers of each configuration: a single stack takes four."""
-
-BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
 
 MOST_BEGINS = cython.declare(cython.Py_ssize_t, 64)
 """`divide` examines at most this many states."""
@@ -44,7 +43,7 @@ class Configurations:
 
     Args:
         automaton: the grammar's automata.
-        byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
+        byte_tables: the byte classes.
         rows: initial room for configurations.
         most: the maximum number of configurations.
         account: counts bytes, and may stop the computation.
@@ -56,59 +55,35 @@ class Configurations:
         facts: for each configuration: the ASCII bytes that are known to lead back to it, as four words of 32
             bits; whether all characters of several bytes lead back to it (2: each of their bytes does), and
             whether that is known; its label and its number of ports.
-        byte_classes: for each class a byte, and its ASCII bytes as four words of 32 bits, signed as in the
-            trie.
-        first: as in `ByteTables`.
+        class_of_byte, byte_classes, first: `class_row`, `rows` and `first_rows` of `ByteTables`.
         same: uint8[B], scratch memory for the classes that several states treat like the one before.
     """
 
     def __init__(
         self,
         automaton: Automaton,
-        byte_tables: Any,
+        byte_tables: ByteTables,
         rows: cython.Py_ssize_t,
         most: cython.Py_ssize_t,
         account: Account,
         excess: str,
     ) -> None:
-        class_of_byte, example, first = byte_tables
         self.automaton = automaton
         self.account = account
-        self.class_of_byte = class_of_byte
+        self.class_of_byte = byte_tables.class_row
         self.n_states = automaton.n_states
-        self.n_classes = len(example)
+        self.n_classes = byte_tables.n_classes
         account.claim((rows + 2) * (4 * self.n_classes + 64) + (self.n_states + 41) * self.n_classes)
         self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = empty(FACTS, rows + 2)
-        self.byte_classes = zeros(BYTE_CLASS, self.n_classes)
-        self.fill_byte_classes()
-        self.first = first
+        self.byte_classes = byte_tables.rows
+        self.first = byte_tables.first_rows
         self.same = np.empty(self.n_classes, np.uint8)
         self.configurations.pair(-1, 0)
         self.begin_row(0)
         self.facts[0].label = -1  # configuration 0: no stack at all
         self.facts[0].n_ports = 0
-
-    def fill_byte_classes(self):
-        """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
-        byte: cython.Py_ssize_t
-        for byte in range(255, -1, -1):
-            self.byte_classes[self.class_of_byte[byte]].byte = byte
-        for byte in range(128):
-            bit: cython.Py_ssize_t = 1
-            bit <<= byte & 31
-            if byte & 31 == 31:
-                bit = -bit
-            of = self.class_of_byte[byte]
-            if byte < 32:
-                self.byte_classes[of].word_0 += bit
-            elif byte < 64:
-                self.byte_classes[of].word_1 += bit
-            elif byte < 96:
-                self.byte_classes[of].word_2 += bit
-            else:
-                self.byte_classes[of].word_3 += bit
 
     # ---------------------------------------------------------------- new ones
 

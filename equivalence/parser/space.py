@@ -28,6 +28,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
@@ -56,7 +57,7 @@ class Space(Configurations):
 
     Args:
         automaton: the grammar's automata.
-        byte_tables: the fields of `equivalence.parser.byte_tables.ByteTables`.
+        byte_tables: the byte classes.
         rank: int64[S], from `equivalence.parser.byte_tables.call_ranks`.
         absorbing: uint8[S], see `Stacks`.
         frames, configurations: initial room for each.
@@ -75,7 +76,7 @@ class Space(Configurations):
     def __init__(
         self,
         automaton: Automaton,
-        byte_tables: Any,
+        byte_tables: ByteTables,
         rank: Any,
         absorbing: Any,
         frames: cython.Py_ssize_t,

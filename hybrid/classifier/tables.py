@@ -20,7 +20,7 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.trie.nodes import depth_first
 from equivalence.trie.suffixes import suffixes_of
 from equivalence.walks.follow import follow_of
@@ -98,7 +98,7 @@ def fixed_tables(
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
         # neither depends on the bounds of counts
-        byte_tables = byte_tables_of(automaton, rank, stop) if shared is None else shared.byte_tables
+        byte_tables = ByteTables(automaton, rank, stop) if shared is None else shared.byte_tables
         follow_sets = follow_sets_of(network, byte_tables, stop, shared)
     start = network.start, network.start_final
     return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)
@@ -122,10 +122,10 @@ def follow_sets_of(
     Raises:
         BudgetExceeded: the computation was stopped, or finding what may lie below the states takes too much.
     """
-    _, example, first = byte_tables
+    first = byte_tables.first
     counted = network.automaton[5]
     follow = follow_of(network, first, stop) if shared is None else shared.follow
-    follow_sets = np.zeros((network.n_states + len(counted), len(example)), np.uint8)
+    follow_sets = np.zeros((network.n_states + len(counted), byte_tables.n_classes), np.uint8)
     contexts, unit = network.below().contexts.T
     # below a state that is explored together with a counter frame, the next unit may begin as well
     on_frame = unit >= 0

@@ -18,7 +18,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
 from hybrid.classifier.delta_walker import DeltaWalker
@@ -66,7 +66,7 @@ class WalkTables(NamedTuple):
                 return follow_sets_of(self.network, self.byte_tables, stop)
         except (BudgetExceeded, UnsupportedGrammar):
             n_symbols = self.network.n_states + len(self.net[5])
-            return np.ones((n_symbols, len(self.byte_tables.example)), np.uint8)
+            return np.ones((n_symbols, self.byte_tables.n_classes), np.uint8)
 
     def summariser(self, space: Any, summaries: Any) -> Any:
         """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
@@ -82,7 +82,7 @@ def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | N
     net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
-        byte_tables = byte_tables_of(automaton, rank, stop)
+        byte_tables = ByteTables(automaton, rank, stop)
     return WalkTables(
         net, automaton, byte_tables, rank, absorbing_states(automaton), network, vocabulary.token_texts,
         vocabulary.walk_cache, network.start, network.start_final,

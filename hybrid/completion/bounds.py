@@ -103,7 +103,7 @@ def _rises(
     stop: Stop,
 ) -> NDArray[np.int64]:  # fmt: skip
     """``rise`` of `Bounds`: for each byte, the most that the calls add that it enters, callees first."""
-    n_classes = len(tables.example)
+    n_classes = tables.n_classes
     begins = {begin for calls in network.calls for begin, *_ in calls}
     rows: dict[int, NDArray[np.float64]] = {}
     most: NDArray[np.float64] = np.zeros(n_classes)

@@ -20,7 +20,7 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, byte_tables_of, call_ranks
+from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.frames import unit_of
 from equivalence.parser.space import Space
 from hybrid.classifier.tables import PHASE, automaton_of
@@ -59,8 +59,7 @@ class Tables(NamedTuple):
         """Bytes of memory, approximately: 16 for each number in a list."""
         arrays: Any = self.automaton.arrays
         size: int = sum(array.nbytes for array in arrays) + self.rank.nbytes
-        size += sum(table.nbytes for table in self.byte_tables)
-        return size + 64 * len(self.distances.cost)
+        return size + self.byte_tables.nbytes + 64 * len(self.distances.cost)
 
 
 def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Tables:
@@ -77,7 +76,7 @@ def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Table
     net, automaton = automaton_of(network)
     with deadline.stopping(PHASE) as stop:
         rank = call_ranks(automaton)
-        byte_tables = byte_tables_of(automaton, rank, stop)
+        byte_tables = ByteTables(automaton, rank, stop)
         network_lists = Lists(net, spelling)
         distances = distances_of(network_lists, rank, stop)
         bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)

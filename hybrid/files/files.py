@@ -21,7 +21,7 @@ import numpy as np
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
 from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import byte_tables_of
+from equivalence.parser.byte_tables import ByteTables
 from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
@@ -239,8 +239,8 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
         raise malformed(f"its start is {start!r}, {start_final!r}")
     rows = len(net[0]) + len(net[5])
     packed = checks.taken(arrays, "behind", (rows, None), 0, 255, np.uint8)
-    byte_tables = byte_tables_of(Automaton(net), rank)
-    n_bytes = len(byte_tables.example)
+    byte_tables = ByteTables(Automaton(net), rank)
+    n_bytes = byte_tables.n_classes
     if packed.shape[1] != (n_bytes + 7) // 8:
         raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")
     follow_sets = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
