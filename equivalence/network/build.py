@@ -36,6 +36,7 @@ time could be saved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,9 @@ PHASE = "the grammar's network"
 """The name of this computation in errors."""
 
 Integers = NDArray[np.int64]
+
+
+_BYTES_OF = attrgetter("nbytes")
 
 
 class Below(NamedTuple):
@@ -155,10 +159,11 @@ class Network:
         below, size = self._counted
         if not size or below is not self._below:
             below, unfinished = self._below, self._unfinished
-            held = [*self.automaton, *(below or ())]
-            if below is None and unfinished is not None:
-                held += unfinished
-            size = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+            size = sum(map(_BYTES_OF, self.automaton))
+            if below is not None:
+                size += sum(map(_BYTES_OF, below[:-1]))
+            elif unfinished is not None:
+                size += sum(map(_BYTES_OF, unfinished[:3]))  # the arrays of `NetworkPipeline.packed`
             self._counted = below, size
         return size
 
