@@ -20,7 +20,7 @@ NAMES = "abc"
 def build(formulas: Formulas, tree: Any) -> Formula:
     """Build a simplified formula from a tree."""
     if isinstance(tree, str):
-        return formulas.atom(tree)
+        return formulas.atom((tree,))
     if isinstance(tree, bool):
         return formulas.constant(tree)
     op, parts = tree
@@ -61,7 +61,7 @@ def test_simplification_and_substitution_keep_the_truth(tree: Any, other: Any) -
     formulas = Formulas()
     formula, inner = build(formulas, tree), build(formulas, other)
     assert build(formulas, tree) is formula
-    found = formulas.substitute(formula, {formulas.atom("a"): inner})
+    found = formulas.substitute(formula, {formulas.atom(("a",)): inner})
     for values in ALL:
         assert decide(formula, holding(values)) == truth(tree, values)
         assert decide(found, holding(values)) == truth(tree, values | {"a": truth(other, values)})
@@ -70,13 +70,13 @@ def test_simplification_and_substitution_keep_the_truth(tree: Any, other: Any) -
 @given(TREES, st.sampled_from(NAMES), st.booleans(), st.booleans())
 def test_what_one_atom_decides_is_so(tree: Any, name: str, value: bool, outcome: bool) -> None:
     formulas = Formulas()
-    if decides(build(formulas, tree), formulas.atom(name), value, outcome):
+    if decides(build(formulas, tree), formulas.atom((name,)), value, outcome):
         assert all(truth(tree, one) is outcome for one in ALL if one[name] is value)
 
 
 def test_a_literal_of_a_conjunction_decides() -> None:
     formulas = Formulas()
-    a, b, c = map(formulas.atom, NAMES)
+    a, b, c = (formulas.atom((name,)) for name in NAMES)
     both = formulas.disjunction([formulas.conjunction([a, b]), formulas.conjunction([a, c])])
     assert decides(both, a, False, False)
     assert not decides(both, b, False, False)
@@ -85,7 +85,7 @@ def test_a_literal_of_a_conjunction_decides() -> None:
 
 def test_atoms_come_in_order_of_creation() -> None:
     formulas = Formulas()
-    atoms = [formulas.atom("number", number) for number in range(100)]
+    atoms = [formulas.atom(("number", number)) for number in range(100)]
     assert formulas.conjunction(atoms[::-1]).ordered_atoms == atoms
     assert atoms[0].ordered_atoms == atoms[:1]
     assert formulas.true.ordered_atoms == []

@@ -41,7 +41,7 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
     formulas = nonterminals.formulas
     automaton = of.array = ArrayAutomaton()
     rest, automaton.is_unique, values = _without_unique(nonterminals, of.arrays)
-    unique = formulas.atom("unique")
+    unique = formulas.atom(("unique",))
     if unique in rest.atoms and values is None:
         automaton.is_conditional = True
         build_conditional(nonterminals, automaton, rest)
@@ -90,7 +90,7 @@ class _ByValue:
 
     def __init__(self, nonterminals: Nonterminals, values: list[Formula]) -> None:
         self._nonterminals, self._formulas, self._values = nonterminals, nonterminals.formulas, values
-        self._unique = self._formulas.atom("unique")
+        self._unique = self._formulas.atom(("unique",))
         self._at_the_end: dict[Formula, Formula] = {}
         self._cases: dict[Formula, list[list[Case]]] = {}
 
@@ -164,7 +164,7 @@ def _without_unique(
         The formula is unchanged if there are few values, or if items must be unique only under conditions.
     """
     formulas = nonterminals.formulas
-    unique = formulas.atom("unique")
+    unique = formulas.atom(("unique",))
     if _has_at_most(formulas, formula, 1):
         return formulas.substitute(formula, {unique: formulas.true}), None, None
     if unique not in formula.atoms:

@@ -22,6 +22,14 @@ cdef class Assertions:
     cpdef Formula expand(self, Formula formula, str kind)
     cdef Formula _expand(self, object number, str kind)
     cdef bint _only_ref(self, Location location) except -1
+    cdef list _clauses(self, Location location, str kind)
+    cdef bint _is_false(self, list clauses) except -1
+    cdef list _if(self, Location location, str kind)
+    cdef list _number(self, Location location)
+    cdef list _object(self, Location location)
+    cdef list _dependent(self, Location location, str keyword)
+    cdef list _array(self, Location location)
+    cdef list _contains(self, Location location)
     cdef Formula _inner(self, Location location, str kind, object schema, tuple path)
     cdef Formula _type(self, Location location, str kind)
     cdef Formula _branches(self, Location location, str keyword, str kind)

@@ -12,7 +12,6 @@ Limits: a reference that leads back to itself without passing a key or an item i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import cython
@@ -38,6 +37,11 @@ from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
 check_source(__name__)
+
+_REFERENCES = cython.declare(tuple, ("$ref", "$dynamicRef", "$recursiveRef"))
+
+_OPERATORS = cython.declare(frozenset, frozenset(("enum", "const", "not", "if", "allOf", "anyOf", "oneOf")))
+"""Keywords that apply to values of all types, besides `type` and references."""
 
 MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
@@ -111,7 +115,7 @@ class Assertions:
         atom: Formula = self._atoms.get(location)
         if atom is None:
             found: Location = location
-            atom = self._atoms[location] = self.formulas.atom("location", found.number)
+            atom = self._atoms[location] = self.formulas.atom(("location", found.number))
         return atom
 
     def expand(self, formula: Formula, kind: str) -> Formula:
@@ -138,13 +142,7 @@ class Assertions:
             raise RecursionError("in the subschemas of a schema")
         self._under_way.add(key)
         try:
-            parts: list = []
-            for part in self._clauses(location, kind):
-                if part is self.formulas.false:
-                    parts = [part]
-                    break
-                parts.append(part)
-            found = self.formulas.conjunction(parts)
+            found = self.formulas.conjunction(self._clauses(location, kind))
         finally:
             self._under_way.discard(key)
         self._expanded[key] = found
@@ -154,40 +152,51 @@ class Assertions:
         """Whether the location has a reference, and all other keywords of it are ignored."""
         return "$ref" in location.schema and self.locations.dialect.ignores_ref_siblings
 
-    def _clauses(self, location: Location, kind: str) -> Iterator[Formula]:
-        """Yield what the keywords of a location require of values of a type, cheapest keywords first."""
+    def _clauses(self, location: Location, kind: str) -> list:
+        """Return what the keywords of a location require of values of a type, cheapest keywords first. After
+        a clause that no value satisfies, the other keywords are not read."""
         schema, formulas = location.schema, self.formulas
         only_ref = self._only_ref(location)
+        clauses: list = []
         if "type" in schema and not only_ref:
-            yield self._type(location, kind)
-        if "$ref" in schema:
-            yield self.expand(self.referred(location, "$ref"), kind)
-            if only_ref:
-                return
-        for keyword in ("$dynamicRef", "$recursiveRef"):
-            if keyword in schema and keyword in self._keywords:
-                yield self.expand(self.referred(location, keyword), kind)
+            clauses.append(self._type(location, kind))
+        for keyword in ("$ref",) if only_ref else _REFERENCES:
+            if self._is_false(clauses):
+                return clauses
+            if keyword in schema and (keyword == "$ref" or keyword in self._keywords):
+                clauses.append(self.expand(self.referred(location, keyword), kind))
+        if only_ref:
+            return clauses
         for keyword, value in schema.items():
-            if keyword not in self._keywords:
+            if self._is_false(clauses):
+                return clauses
+            if keyword not in _OPERATORS or keyword not in self._keywords:
                 continue
             if keyword == "enum":
-                yield self._enum(list_of(location, keyword), kind)
+                clauses.append(self._enum(list_of(location, keyword), kind))
             elif keyword == "const":
-                yield self._enum([value], kind)
+                clauses.append(self._enum([value], kind))
             elif keyword == "not":
-                yield formulas.negation(self._inner(location, kind, value, ("not",)))
-            elif keyword in ("allOf", "anyOf", "oneOf"):
-                yield self._branches(location, keyword, kind)
+                clauses.append(formulas.negation(self._inner(location, kind, value, ("not",))))
             elif keyword == "if":
-                yield from self._if(location, kind)
+                clauses += self._if(location, kind)
+            else:
+                clauses.append(self._branches(location, keyword, kind))
+        if self._is_false(clauses):
+            return clauses
         if kind == "number":
-            yield from self._number(location)
+            clauses += self._number(location)
         elif kind == "string":
-            yield from self.strings.clauses(location, self._keywords)
+            clauses += self.strings.clauses(location)
         elif kind == "array":
-            yield from self._array(location)
+            clauses += self._array(location)
         elif kind == "object":
-            yield from self._object(location)
+            clauses += self._object(location)
+        return clauses
+
+    def _is_false(self, clauses: list) -> cython.bint:
+        """Whether no value satisfies the last clause."""
+        return len(clauses) > 0 and clauses[len(clauses) - 1] is self.formulas.false
 
     def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
         """Return what a subschema that applies to the same value requires of values of a type."""
@@ -203,7 +212,7 @@ class Assertions:
         if kind in names:
             return self.formulas.true
         if kind == "number" and "integer" in names:
-            return self.formulas.atom("integer")
+            return self.formulas.atom(("integer",))
         return self.formulas.false
 
     def _branches(self, location: Location, keyword: str, kind: str) -> Formula:
@@ -213,29 +222,32 @@ class Assertions:
             return self.formulas.conjunction(parts)
         return self.formulas.disjunction(parts) if keyword == "anyOf" else self.formulas.exactly_one(parts)
 
-    def _if(self, location: Location, kind: str) -> Iterator[Formula]:
+    def _if(self, location: Location, kind: str) -> list:
         schema, formulas = location.schema, self.formulas
+        clauses: list = []
         if "then" not in schema and "else" not in schema:
-            return
+            return clauses
         condition = self._inner(location, kind, schema["if"], ("if",))
         if "then" in schema:
             then = self._inner(location, kind, schema["then"], ("then",))
-            yield formulas.disjunction((formulas.negation(condition), then))
+            clauses.append(formulas.disjunction((formulas.negation(condition), then)))
         if "else" in schema:
-            yield formulas.disjunction((condition, self._inner(location, kind, schema["else"], ("else",))))
+            otherwise = self._inner(location, kind, schema["else"], ("else",))
+            clauses.append(formulas.disjunction((condition, otherwise)))
+        return clauses
 
     def _enum(self, values: list, kind: str) -> Formula:
         formulas = self.formulas
         if kind == "null":
             return formulas.constant(None in values)
         if kind == "boolean":
-            true = formulas.atom("true")
+            true = formulas.atom(("true",))
             return formulas.disjunction(
                 [true if value else formulas.negation(true) for value in values if isinstance(value, bool)]
             )
         if kind == "number":
             numbers = frozenset([decimal(value) for value in values if is_number(value)])
-            return formulas.atom("among", numbers) if numbers else formulas.false
+            return formulas.atom(("among", numbers)) if numbers else formulas.false
         if kind == "string":
             return self.strings.among([value for value in values if isinstance(value, str)])
         if kind == "object":
@@ -244,15 +256,16 @@ class Assertions:
 
     def _object_constant(self, value: dict) -> Formula:
         names = {name: self.constant(one) for name, one in value.items()}
-        parts = [self.formulas.atom("has", name) for name in value]
+        parts = [self.formulas.atom(("has", name)) for name in value]
         return self.formulas.conjunction([self.sets.atom(names, (), self.formulas.false), *parts])
 
     def _array_constant(self, value: list) -> Formula:
         items = items_atom(self.formulas, tuple([self.constant(one) for one in value]), self.formulas.false)
         return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
 
-    def _number(self, location: Location) -> Iterator[Formula]:
+    def _number(self, location: Location) -> list:
         schema, formulas = location.schema, self.formulas
+        clauses: list = []
         is_old = self.locations.dialect.boolean_exclusive
         for keyword, opposite, closed, open_ in (
             ("minimum", False, "ge", "gt"), ("maximum", True, "gt", "ge"),
@@ -264,36 +277,40 @@ class Assertions:
             is_flag = isinstance(beyond, bool) and (is_old or "$schema" not in schema)
             if keyword in schema:
                 value = decimal_of(location, keyword)
-                atom = formulas.atom(open_ if is_flag and beyond else closed, value)
-                yield formulas.negation(atom) if opposite else atom
+                atom = formulas.atom((open_ if is_flag and beyond else closed, value))
+                clauses.append(formulas.negation(atom) if opposite else atom)
             if beyond is not None and not is_flag and not is_old:
-                atom = formulas.atom(open_, decimal_of(location, exclusive))
-                yield formulas.negation(atom) if opposite else atom
+                atom = formulas.atom((open_, decimal_of(location, exclusive)))
+                clauses.append(formulas.negation(atom) if opposite else atom)
         if "multipleOf" in schema:
             divisor = decimal_of(location, "multipleOf")
             if divisor <= 0:
                 raise location.refused("multipleOf", f"must be a number above 0, but is {divisor}", "invalid")
-            yield formulas.atom("multiple", divisor)
+            clauses.append(formulas.atom(("multiple", divisor)))
+        return clauses
 
-    def _object(self, location: Location) -> Iterator[Formula]:
+    def _object(self, location: Location) -> list:
         schema, formulas, keywords = location.schema, self.formulas, self._keywords
+        clauses: list = []
         if "properties" in schema or "patternProperties" in schema or "additionalProperties" in schema:
-            yield self._properties(location)
-        for name in names_of(location, "required"):
-            yield formulas.atom("has", name)
+            clauses.append(self._properties(location))
+        if "required" in schema:
+            clauses += [formulas.atom(("has", name)) for name in names_of(location, "required")]
         if "minProperties" in schema:
-            yield count_atom(formulas, count_of(location, "minProperties"))
+            clauses.append(count_atom(formulas, count_of(location, "minProperties")))
         if "maxProperties" in schema:
-            yield formulas.negation(count_atom(formulas, count_of(location, "maxProperties") + 1))
+            most = count_of(location, "maxProperties")
+            clauses.append(formulas.negation(count_atom(formulas, most + 1)))
         if "propertyNames" in schema and "propertyNames" in keywords:
             names = self._inner(location, "string", schema["propertyNames"], ("propertyNames",))
             if names is not formulas.true:
-                yield formulas.atom("names", names)
+                clauses.append(formulas.atom(("names", names)))
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             if keyword in schema and keyword in keywords:
-                yield from self._dependent(location, keyword)
+                clauses += self._dependent(location, keyword)
         if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
-            yield Evaluated(self).unevaluated_properties(location)
+            clauses.append(Evaluated(self).unevaluated_properties(location))
+        return clauses
 
     def _properties(self, location: Location) -> Formula:
         named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
@@ -308,31 +325,34 @@ class Assertions:
             rest = self.formula(location, location.schema["additionalProperties"], ("additionalProperties",))
         return self.sets.atom(names, tuple(patterns), rest)
 
-    def _dependent(self, location: Location, keyword: str) -> Iterator[Formula]:
+    def _dependent(self, location: Location, keyword: str) -> list:
         formulas = self.formulas
+        clauses: list = []
         for name, asked in dict_of(location, keyword).items():
-            absent = formulas.negation(formulas.atom("has", name))
+            absent = formulas.negation(formulas.atom(("has", name)))
             if isinstance(asked, str) and keyword == "dependencies":
                 asked = [asked]
             if isinstance(asked, list) and keyword != "dependentSchemas":
-                present = formulas.conjunction(formulas.atom("has", other) for other in asked)
+                present = formulas.conjunction([formulas.atom(("has", other)) for other in asked])
             else:
                 present = self._inner(location, "object", asked, (keyword, name))
-            yield formulas.disjunction((absent, present))
+            clauses.append(formulas.disjunction((absent, present)))
+        return clauses
 
-    def _array(self, location: Location) -> Iterator[Formula]:
+    def _array(self, location: Location) -> list:
         schema, formulas, keywords = location.schema, self.formulas, self._keywords
-        yield self._items(location)
+        clauses = [self._items(location)]
         if "minItems" in schema:
-            yield count_atom(formulas, count_of(location, "minItems"))
+            clauses.append(count_atom(formulas, count_of(location, "minItems")))
         if "maxItems" in schema:
-            yield formulas.negation(count_atom(formulas, count_of(location, "maxItems") + 1))
+            clauses.append(formulas.negation(count_atom(formulas, count_of(location, "maxItems") + 1)))
         if "contains" in schema and "contains" in keywords:
-            yield from self._contains(location)
+            clauses += self._contains(location)
         if "uniqueItems" in schema and flag_of(location, "uniqueItems"):
-            yield formulas.atom("unique")
+            clauses.append(formulas.atom(("unique",)))
         if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
-            yield Evaluated(self).unevaluated_items(location)
+            clauses.append(Evaluated(self).unevaluated_items(location))
+        return clauses
 
     def _items(self, location: Location) -> Formula:
         schema, lists = location.schema, self.locations.dialect.lists_items
@@ -349,8 +369,9 @@ class Assertions:
         rest = self.formulas.true if behind is True else self.formula(location, behind, (keyword,))
         return items_atom(self.formulas, tuple(parts), rest)
 
-    def _contains(self, location: Location) -> Iterator[Formula]:
+    def _contains(self, location: Location) -> list:
         formulas, inner = self.formulas, self.formula(location, location.schema["contains"], ("contains",))
+        clauses: list = []
         least, most = 1, None
         if self.locations.dialect.counts_contains:
             if "minContains" in location.schema:
@@ -358,6 +379,7 @@ class Assertions:
             if "maxContains" in location.schema:
                 most = count_of(location, "maxContains")
         if least > 0:
-            yield formulas.atom("contains", inner, least)
+            clauses.append(formulas.atom(("contains", inner, least)))
         if most is not None:
-            yield formulas.negation(formulas.atom("contains", inner, most + 1))
+            clauses.append(formulas.negation(formulas.atom(("contains", inner, most + 1))))
+        return clauses

@@ -92,7 +92,7 @@ class PropertySets:
         found: PropertySet = self._made.get(content)
         if found is None:
             found = self._made[content] = PropertySet(names, patterns, rest)
-        return self._formulas.atom("properties", found)
+        return self._formulas.atom(("properties", found))
 
     def after(self, atom: Formula, name: str) -> Formula:
         """Return the atom after a declared key was read or passed over. The key is forgotten, so that
@@ -115,9 +115,9 @@ def items_atom(formulas: Formulas, prefix: tuple, rest: Formula) -> Formula:
         end -= 1
     if not end and rest is formulas.true:
         return formulas.true
-    return formulas.atom("items", prefix[:end], rest)
+    return formulas.atom(("items", prefix[:end], rest))
 
 
 def count_atom(formulas: Formulas, least: Any) -> Formula:
     """Return the atom for at least this many more keys or items."""
-    return formulas.atom("count", least) if least > 0 else formulas.true
+    return formulas.atom(("count", least)) if least > 0 else formulas.true

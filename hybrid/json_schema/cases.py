@@ -69,7 +69,7 @@ def split(nonterminals: Nonterminals, formula: Formula, decided: dict, condition
         if condition.is_constant:
             values[atom] = if_so if condition is formulas.true else if_not
         else:
-            unknown = formulas.atom("value", condition)
+            unknown = formulas.atom(("value", condition))
             so = formulas.conjunction((unknown, if_so))
             if if_not is formulas.false:
                 values[atom] = so

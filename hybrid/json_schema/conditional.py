@@ -24,7 +24,7 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
         SchemaRefused: it exceeds a bound.
     """
     formulas = nonterminals.formulas
-    unique = formulas.atom("unique")
+    unique = formulas.atom(("unique",))
     states = ArrayStates(nonterminals, automaton)
     states.number((start, True))
     for number, (formula, is_first) in states.new():

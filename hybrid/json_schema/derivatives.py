@@ -35,7 +35,7 @@ def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Form
             decided[atom] = count_atom(formulas, atom.args[1] - 1)
         elif kind == "contains":
             _, inner, least = atom.args
-            fewer = formulas.atom("contains", inner, least - 1) if least > 1 else formulas.true
+            fewer = formulas.atom(("contains", inner, least - 1)) if least > 1 else formulas.true
             conditions.append((atom, inner, fewer, atom))
         elif kind == "items":
             _, prefix, rest = atom.args

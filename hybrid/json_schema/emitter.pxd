@@ -14,6 +14,7 @@ cdef class Emitter:
     cdef readonly bint is_free
     cdef bint _has_depth
     cdef object _most_blanks
+    cdef Py_ssize_t _blanks
 
     cdef Py_ssize_t value(self, Nonterminal nonterminal, Py_ssize_t depth) except -1
     cdef object _scalar_alone(self, Nonterminal one)

@@ -60,6 +60,7 @@ class Emitter:
         self.is_free, self._most_blanks = layout.is_free, layout.most_blanks
         self._has_depth = not layout.is_free and layout.indent is not None
         self._rules = {}
+        self._blanks = -1  # the rule of optional white space
         self.todo = []  # nonterminals whose rules are not written yet, with depths and rules
         self._n_counted = 0  # states of strings that have a state for each length
 
@@ -69,14 +70,14 @@ class Emitter:
         if depth > _DEEPEST:
             why = f"allows more than {_DEEPEST} levels, which `indent` does not; leave out `indent`"
             raise SchemaRefused("limit", "", "", why)
-        alone = self._scalar_alone(nonterminal)
-        if alone is not None:
-            return alone
         key = nonterminal, depth
         rule = self._rules.get(key)
         if rule is None:
-            rule = self._rules[key] = self.rows.rule(f"value_{nonterminal.number}_{depth}")
-            self.todo.append((nonterminal, depth, rule))
+            rule = self._scalar_alone(nonterminal)
+            if rule is None:
+                rule = self.rows.rule(f"value_{nonterminal.number}_{depth}")
+                self.todo.append((nonterminal, depth, rule))
+            self._rules[key] = rule
         return rule
 
     def _scalar_alone(self, one: Nonterminal) -> object:
@@ -289,8 +290,12 @@ class Emitter:
                 rows.empty(state, loop)  # only calls may enter the start of a rule
             self._blank_edges(loop, loop)
             return loop
+        if self._blanks < 0:
+            blank = rows.rule("blank")
+            self._blank_edges(-1 - 2 * blank, -2 - 2 * blank)
+            self._blanks = rows.repeat(blank, 0, self._most_blanks)
         after = rows.state()
-        rows.call(state, self._repeated(self._blank(), 0, self._most_blanks), after)
+        rows.call(state, self._blanks, after)
         return after
 
     def _blank_edges(self, source: cython.Py_ssize_t, target: cython.Py_ssize_t) -> object:
@@ -298,13 +303,6 @@ class Emitter:
         self.rows.characters(source, 9, 10, target)
         self.rows.characters(source, 13, 13, target)
         self.rows.characters(source, 32, 32, target)
-
-    def _blank(self) -> int:
-        rule = self._rules.get("blank")
-        if rule is None:
-            rule = self._rules["blank"] = self.rows.rule("blank")
-            self._blank_edges(-1 - 2 * rule, -2 - 2 * rule)
-        return rule
 
     def literal(self, state: cython.Py_ssize_t, text: str) -> cython.Py_ssize_t:
         """Return the state after a literal text."""

@@ -197,7 +197,7 @@ class Evaluated:
         if kind == "object" and isinstance(schema.get("dependentSchemas"), dict):
             for name, one in schema["dependentSchemas"].items():
                 inner = of.formula(location, one, ("dependentSchemas", name))
-                yield inner, formulas.conjunction((holds, formulas.atom("has", name)))
+                yield inner, formulas.conjunction((holds, formulas.atom(("has", name))))
 
     def _own_keys(self, location: Location) -> Keys:
         schema = location.schema

@@ -13,6 +13,7 @@ cdef class Formulas:
 
     cdef Formula _make(self, str op, tuple args)
     cpdef Formula constant(self, bint value)
+    cpdef Formula atom(self, tuple content)
     cpdef Formula negation(self, Formula formula)
     cpdef Formula conjunction(self, parts)
     cpdef Formula disjunction(self, parts)

@@ -18,7 +18,6 @@ for Quantification Theory, 1960, rule I.)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
@@ -48,7 +47,7 @@ class Formula:
 
     def __init__(self, op: str, args: tuple, number: int) -> None:
         self.op, self.args, self.number = op, args, number
-        self.is_constant = op == "true" or op == "false"
+        self.is_constant = not args
         # An atom does not refer to itself: such cycles kept 850 objects of a schema alive until garbage was
         # collected, which took a sixth of the time of a server that compiles schemas.
         self._atoms = None if op == "atom" else _atoms_of(args)
@@ -86,7 +85,7 @@ class Formulas:
 
     def _make(self, op: str, args: tuple) -> Formula:
         key = (op, args)  # parts are compared by identity
-        found = self._made.get(key)
+        found: Formula = self._made.get(key)
         if found is None:
             found = self._made[key] = Formula(op, args, len(self._made))
         return found
@@ -95,7 +94,7 @@ class Formulas:
         """Return the constant true or false."""
         return self.true if value else self.false
 
-    def atom(self, *content: Any) -> Formula:
+    def atom(self, content: tuple) -> Formula:
         """Return the atom with a content, which must be hashable."""
         return self._make("atom", content)
 
@@ -131,7 +130,10 @@ class Formulas:
         """`and` or `or`. A part that is `zero` decides the result; a part that is `one` changes nothing."""
         part: Formula
         found: dict = {}
+        are_atoms: cython.bint = True
         todo: list = list(parts)
+        if len(todo) < 2:
+            return todo[0] if todo else one
         while todo:
             part = todo.pop()
             if part is zero:
@@ -140,8 +142,9 @@ class Formulas:
                 todo.extend(part.args)
             elif part is not one:
                 found[part.number] = part
+                are_atoms = are_atoms and part._atoms is None
         is_first: cython.bint = True
-        while len(found) > 1:
+        while len(found) > 1 and not are_atoms:
             if not is_first:
                 check_deadline()  # in chains of implications, each round decides one atom
             is_first = False
@@ -154,7 +157,7 @@ class Formulas:
                 return zero
         if len(found) < 2:
             return next(iter(found.values())) if found else one
-        return self._make(op, tuple(found[number] for number in sorted(found)))
+        return self._make(op, tuple([found[number] for number in sorted(found)]))
 
     def _literals(self, found: dict, zero: Formula, one: Formula) -> dict:
         """Return the values that the literals among the parts give to their atoms; None if two contradict

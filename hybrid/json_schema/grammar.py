@@ -257,9 +257,8 @@ class SchemaGrammar:
             self._made.nonterminals.release()
         self._made = None
         self.__dict__.pop("read", None)
-        self.__dict__.pop("counted", None)
 
-    @cached_property
+    @property
     def counted(self) -> ParsedGrammar:
         """The grammar in the form that `equivalence.network` reads, for walks: it may have counted
         automata."""

@@ -22,6 +22,7 @@ from hybrid.json_schema.errors import SchemaRefused
 check_source(__name__)
 
 _LARGEST_EXPONENT = 400
+_LARGEST = 10**_LARGEST_EXPONENT
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
 MOST_COUNTED = 2**30
@@ -42,7 +43,7 @@ def decimal(value: object) -> Any:
         SchemaRefused: it is beyond the largest exponent, or not a number.
     """
     if isinstance(value, int):
-        is_refused = not -(10**_LARGEST_EXPONENT) < value < 10**_LARGEST_EXPONENT
+        is_refused = not -_LARGEST < value < _LARGEST
     elif isinstance(value, Decimal):
         is_refused = value != 0 and abs(value.adjusted()) >= _LARGEST_EXPONENT
     else:

@@ -134,15 +134,20 @@ class Locations:
             if draft is not None and draft.uri != dialect.uri:
                 why = f"names {draft.name}, but the schema around it names {dialect.name}"
                 raise SchemaRefused("unsupported", "$schema", pointer_of(way), why)
-        schema = {keyword: value for keyword, value in schema.items() if keyword in self._kept}
-        if self._read.isdisjoint(schema):
+        kept: dict = {}
+        is_read: cython.bint = False
+        for keyword, value in schema.items():
+            if keyword in self._kept:
+                kept[keyword] = value
+                is_read = is_read or keyword in self._read
+        if not is_read:
             return None
         if self._left_out:
             pointer = pointer_of(way)
             removed = {keyword for place, keyword in self._left_out if place == pointer}
             if removed:
-                schema = {keyword: value for keyword, value in schema.items() if keyword not in removed}
-        return self._equal(schema, resolver, way)
+                kept = {keyword: value for keyword, value in kept.items() if keyword not in removed}
+        return self._equal(kept, resolver, way)
 
     def _equal(self, schema: dict, resolver: Any, way: Any) -> Location:
         """Return the location of an equal subschema, whose references have the same base; or a new one.

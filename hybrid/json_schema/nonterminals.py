@@ -164,7 +164,8 @@ class Nonterminals:
             declared = self._declarations.of(formula)
             if self._is_strict:
                 array, object_ = self._closed(array, object_, declared)
-            names = declared.keys if object_ is not formulas.false else ()
+            if object_ is not formulas.false:
+                names = declared.keys
         key = (null, boolean, number, string, array, object_, names)
         found: Nonterminal = self._by_content.get(key)
         if found is not None:
@@ -181,7 +182,8 @@ class Nonterminals:
         elif array is formulas.false and object_ is formulas.false:
             found.verdict = False
         self.all.append(found)
-        self._todo.append(found)
+        if array is not formulas.false or object_ is not formulas.false:
+            self._todo.append(found)
         if len(self.all) > self.bounds.nonterminals:
             raise SchemaRefused(
                 "bounds", "", "", f"needs a grammar of more than {self.bounds.nonterminals} nonterminals"
@@ -195,7 +197,7 @@ class Nonterminals:
         formulas, true = self.formulas, self.formulas.true
         if declared.declares_keys and not declared.opens_keys and object_ is not formulas.false:
             names = dict.fromkeys(declared.keys, true)
-            patterns = tuple((pattern, true) for pattern in declared.patterns)
+            patterns = tuple([(pattern, true) for pattern in declared.patterns])
             only = self.assertions.sets.atom(names, patterns, formulas.false)
             object_ = formulas.conjunction((object_, only))
         if declared.prefix and not declared.opens_items and array is not formulas.false:

@@ -252,7 +252,7 @@ class _Builder:
         """Add the edges for the next declared key: it is read or passed over."""
         formulas, name = self._formulas, self._names[position]
         atom: Formula
-        gone: dict = {formulas.atom("has", name): formulas.false}
+        gone: dict = {formulas.atom(("has", name)): formulas.false}
         for atom in formula.ordered_atoms:
             if atom.args[0] == "properties":
                 gone[atom] = self._sets.after(atom, name)
@@ -330,11 +330,13 @@ class _Builder:
         """Return the classes of undeclared keys that may come."""
         formulas = self._formulas
         asked: list = [pattern for one in self._properties for pattern, _ in one.patterns]
+        asked += self._asked
+        languages = [one for one in dict.fromkeys(asked) if not one.is_constant] if asked else asked
+        if not languages and self._is_closed(self._start):
+            return []
         fixed = {formulas.true: True, formulas.false: False}
-        languages = [one for one in dict.fromkeys(asked + self._asked) if not one.is_constant]
         if not languages:
-            closed = self._is_closed(self._start)
-            return [] if closed else [KeyClass(None, fixed, frozenset(self._names))]
+            return [KeyClass(None, fixed, frozenset(self._names))]
         try:
             cells = self._texts.cells(languages, self._names)
         except TooLarge as error:

@@ -76,13 +76,15 @@ class References:
         schema: the whole schema.
         dialect: the dialect by which it is read.
         documents: other documents; None: none.
+
+    Attributes:
+        root: the resolver of references in the schema; None: it has no references.
     """
 
     def __init__(self, schema: Any, dialect: Dialect, documents: Documents | None) -> None:
         self._schema, self._dialect, self._documents = schema, dialect, documents
         referring = objects_with(schema, _REFERENCES)
-        self._has_any = bool(referring)
-        self._is_dynamic = self._has_any and (
+        self._is_dynamic = bool(referring) and (
             documents is not None
             or any(map(_leads_to_metaschema, referring))
             or objects_with(schema, _DYNAMIC) != []
@@ -91,12 +93,9 @@ class References:
         self._anchors: dict[str, list[str]] = {}
         self._entered: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._found: dict[tuple[int, str, str], tuple[Any, Any, Any]] = {}  # each with the resolver asked
+        self.root = self._find_root() if referring else None
 
-    @cached_property
-    def root(self) -> Any:
-        """The resolver of references in the schema; None: it has no references."""
-        if not self._has_any:
-            return None
+    def _find_root(self) -> Any:
         from jsonschema_specifications import REGISTRY
 
         resource = specification(self._dialect.uri).create_resource(self._schema)

@@ -38,6 +38,7 @@ from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pa
 from hybrid.json_schema.locations import Location
 
 ANY_CHARACTER = one_of(((0, LAST),))
+_ANY_TEXT = (Piece(EMPTY_TEXT, ANY_CHARACTER),)
 
 FINITE = 64
 """A pattern with at most this many words is treated as a list of words."""
@@ -104,15 +105,16 @@ class Strings:
         self._languages: dict[Formula, Automaton] = {}
         self._conjunctions: dict[tuple[Formula, ...], Automaton] = {}
 
-    def clauses(self, location: Location, keywords: frozenset[str]) -> Iterator[Formula]:
-        """Yield what the keywords of a location require of strings."""
+    def clauses(self, location: Location) -> list[Formula]:
+        """Return what the keywords of a location require of strings."""
         schema, formulas = location.schema, self._formulas
+        clauses = []
         if "minLength" in schema:
-            yield self.longer(count_of(location, "minLength"))
+            clauses.append(self.longer(count_of(location, "minLength")))
         if "maxLength" in schema:
-            yield formulas.negation(self.longer(count_of(location, "maxLength") + 1))
+            clauses.append(formulas.negation(self.longer(count_of(location, "maxLength") + 1)))
         if "pattern" in schema:
-            yield self.pattern(location, "pattern", schema["pattern"])
+            clauses.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
             name = schema["format"]
             is_bounded = "maxLength" in schema or "minLength" in schema
@@ -121,17 +123,18 @@ class Strings:
             if name in NOT_REGULAR:
                 self.not_asserted.append(location.pointer)
             if language is not None:
-                yield self._known(("format", language), language)
+                clauses.append(self._known(("format", language), language))
+        return clauses
 
     def longer(self, least: int) -> Formula:
         """Return the formula of strings with at least this many characters."""
-        return self._formulas.atom("longer", least) if least > 0 else self._formulas.true
+        return self._formulas.atom(("longer", least)) if least > 0 else self._formulas.true
 
     def among(self, texts: Collection[str]) -> Formula:
         """Return the formula of strings that equal one of some texts."""
         if not texts:
             return self._formulas.false
-        return self._formulas.atom("language", ("words", frozenset(texts)))
+        return self._formulas.atom(("language", ("words", frozenset(texts))))
 
     def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
         """Return the formula of strings in which a pattern matches somewhere."""
@@ -159,7 +162,7 @@ class Strings:
         if texts is not None:
             return self.among(texts)
         self._automata[source] = language
-        return self._formulas.atom("language", source)
+        return self._formulas.atom(("language", source))
 
     def holds(self, formula: Formula, text: str) -> bool:
         """Whether a text satisfies a formula."""
@@ -178,6 +181,8 @@ class Strings:
         Raises:
             TooLarge: it needs more states than the bound allows.
         """
+        if formula.op == "true":
+            return _ANY_TEXT
         found = self._pieces.get(formula)
         if found is None:
             found = self._pieces[formula] = tuple(self._find_pieces(formula))
