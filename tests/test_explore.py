@@ -22,6 +22,7 @@ from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.trie import Trie
 from equivalence.walks.follow import follow_of
+from equivalence.walks.follow_sets import follow_sets_of
 from equivalence.walks.outcomes import first_outcomes
 from equivalence.walks.walks import Walks
 from tests.limits import stopped, within
@@ -111,6 +112,22 @@ def test_steps_and_loops(name: str) -> None:
     assert n_loops or name == "left"
 
 
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_follow_sets_have_what_can_be_read_below_contexts(name: str) -> None:
+    """The sets of rules are those of contexts and symbols on stacks, which are computed with more care."""
+    network, _, automaton = prepared(name)
+    first, n = ByteTables(automaton, call_ranks(automaton)).first, network.n_states
+    counted, follow = network.automaton[5], follow_of(network, first)
+    symbols, unit = network.below().contexts.T
+    below = follow.contexts.copy()
+    below[unit >= 0] |= first[counted[unit[unit >= 0], 0]]  # the next unit may begin as well
+    expected = np.zeros((n + len(counted), first.shape[1]), np.uint8)
+    for place, rows in ((symbols, below), (follow.symbols, follow.returns)):
+        np.maximum.at(expected, np.where(place >= 0, place, n - 1 - place), rows)
+    np.maximum.at(expected, counted[:, 0], first[counted[:, 0]] | expected[n:])
+    assert np.array_equal(follow_sets_of(network, first), expected)
+
+
 def test_what_comes_before_a_walk_stops() -> None:
     network, _, automaton = prepared("nested")
     rank = call_ranks(automaton)
@@ -119,6 +136,8 @@ def test_what_comes_before_a_walk_stops() -> None:
         ByteTables(automaton, rank, stopped())
     with pytest.raises(BudgetExceeded, match="this phase: a test"):
         follow_of(network, first, stopped())
+    with pytest.raises(BudgetExceeded, match="this phase: a test"):
+        follow_sets_of(network, first, stopped())
 
 
 def test_time_is_bounded() -> None:
@@ -131,7 +150,7 @@ def test_time_is_bounded() -> None:
 def fields(found: Exploration) -> list[Any]:
     """The fields of an exploration, without the unused space after the last range and event."""
     ranges, events = found.ranges[: found.range_starts[-1]], found.events[: found.event_starts[-1]]
-    used = found._replace(ranges=ranges, events=events, shared_tables=None)
+    used = found._replace(ranges=ranges, events=events, byte_tables=None)
     plain = [one.lists()[1] if isinstance(one, Interned) else one for one in used]
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]
 

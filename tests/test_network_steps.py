@@ -268,7 +268,7 @@ def chain(n: int) -> MergedStates:
     final = np.tile(np.array([0, 0, 1], np.uint8), n)
     return MergedStates(
         3 * rules, 3 * rules + 3, final, np.array(edge_starts), np.array(edges), np.array(call_starts),
-        np.array(calls), states, states, 3 * n,
+        np.array(calls), states, states, 3 * n, 0,
     )  # fmt: skip
 
 

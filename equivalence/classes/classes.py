@@ -180,5 +180,5 @@ def classes_of_network(
     return TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
         runs=numbered if by_runs else None, order=order if by_runs else None,
-        shared_tables=exploration.shared_tables,
+        byte_tables=exploration.byte_tables,
     )  # fmt: skip

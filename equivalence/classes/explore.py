@@ -79,18 +79,6 @@ FIRST_NODES, FIRST_LISTS = 2048, 1024
 """Initial room for frames; for configurations and outcomes."""
 
 
-class SharedTables(NamedTuple):
-    """Intermediate results of an exploration that a classifier of the same network needs, too.
-
-    Attributes:
-        byte_tables: the byte classes.
-        follow: the bytes that can come next.
-    """
-
-    byte_tables: ByteTables
-    follow: Follow
-
-
 class Exploration(NamedTuple):
     """The data for the partition. Groups are those of the trie; there are B blocks.
 
@@ -106,7 +94,7 @@ class Exploration(NamedTuple):
         queries, colors: the pairs (outcome, below set) that occur, and the color of each. 0: no stack accepts
             it; 1: every stack does; otherwise equal numbers mean equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes, for reports.
-        shared_tables: data that a classifier of the same network needs, too.
+        byte_tables: the byte classes.
     """
 
     block_starts: Integers
@@ -121,7 +109,7 @@ class Exploration(NamedTuple):
     n_configurations: int
     n_items: int
     n_outcomes: int
-    shared_tables: SharedTables
+    byte_tables: ByteTables
 
 
 def explore(
@@ -201,7 +189,7 @@ def _explore(
     return Exploration(
         found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
         found.event_starts, found.events, queries, colors, n_configurations, len(read.below_of_item),
-        outcomes.count, SharedTables(byte_tables, follow),
+        outcomes.count, byte_tables,
     )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ class TokenClasses:
         sizes: numbers of states, contexts, configurations and items.
         runs: the classes as runs of the vocabulary's byte order, if that is possible; else ``None``.
         order: that byte order, which belongs to the vocabulary; ``None`` without runs.
-        shared_tables: tables of `equivalence.classes.explore` that a classifier needs, too; ``None`` when
-            they are no longer needed.
+        byte_tables: the byte classes of the network, which a classifier needs, too; ``None`` when they are
+            no longer needed.
     """
 
     given: NDArray[np.int32] | None
@@ -47,7 +47,7 @@ class TokenClasses:
     sizes: dict[str, int]
     runs: ClassRuns | None = None
     order: ByteOrder | None = None
-    shared_tables: Any = None
+    byte_tables: Any = None
 
     @cached_property
     def class_of_token(self) -> NDArray[np.int32]:
@@ -66,7 +66,7 @@ class TokenClasses:
 
     def trimmed(self) -> TokenClasses:
         """The classes without the data that only compiling needs."""
-        return replace(self, shared_tables=None)
+        return replace(self, byte_tables=None)
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of a class, ascending. ``-1`` gives the ids that are never allowed."""

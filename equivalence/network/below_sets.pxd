@@ -11,7 +11,7 @@ cdef class MergedStates:
     cdef const Py_ssize_t[::1] representative_of, class_of
     cdef readonly Py_ssize_t n_classes
     cdef Py_ssize_t[::1] rule_of_state
-    cdef unsigned char[::1] is_end
+    cdef unsigned char[::1] is_end, is_top
 
 
 cdef class BelowSets:

@@ -50,6 +50,13 @@ class MergedStates:
             calls a rule, otherwise itself.
         class_of: int64[states], the class of each state; -1 if it cannot be reached from the root.
         n_classes: number of classes.
+        root: the root rule.
+
+    Attributes:
+        rule_of_state: the rule of each state.
+        is_end: whether the rule ends in a state, and nothing can be read there.
+        is_top: whether a state may be on top of a stack between two bytes: the start, and states after a byte
+            or a call.
     """
 
     def __init__(
@@ -64,6 +71,7 @@ class MergedStates:
         representative_of: NDArray[np.int64],
         class_of: NDArray[np.int64],
         n_classes: cython.Py_ssize_t,
+        root: cython.Py_ssize_t,
     ) -> None:
         self.rule_first, self.rule_last = rule_first, rule_last
         self.edge_starts, self.edges = edge_starts, edges
@@ -71,7 +79,8 @@ class MergedStates:
         self.representative_of, self.class_of, self.n_classes = representative_of, class_of, n_classes
         n: cython.Py_ssize_t = self.class_of.shape[0]
         self.rule_of_state = np.zeros(n, np.int64)
-        self.is_end = np.zeros(n, np.uint8)
+        self.is_end, self.is_top = np.zeros(n, np.uint8), np.zeros(n, np.uint8)
+        self.is_top[self.rule_first[root]] = 1
         finals: cython.const[cython.uchar][::1] = final
         with cython.nogil:
             for rule in range(self.rule_first.shape[0]):
@@ -84,6 +93,11 @@ class MergedStates:
                     and self.edge_starts[state + 1] == self.edge_starts[state]
                     and self.call_starts[state + 1] == self.call_starts[state]
                 )
+                if self.class_of[state] >= 0:
+                    for k in range(self.edge_starts[state], self.edge_starts[state + 1]):
+                        self.is_top[self.edges[k, 2]] = 1
+                    for k in range(self.call_starts[state], self.call_starts[state + 1]):
+                        self.is_top[self.calls[k, 1]] = 1
 
 
 @cython.final

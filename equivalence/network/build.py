@@ -118,13 +118,14 @@ class Network:
     """
 
     def __init__(
-        self, automaton: tuple[Any, ...], start: int, start_final: bool, unfinished: tuple[Any, ...]
-    ) -> None:
+        self, automaton: tuple[Any, ...], start: int, start_final: bool, packed: tuple[Any, ...],
+        root: int, max_states: int,
+    ) -> None:  # fmt: skip
         self.automaton = automaton
         self.start = start
         self.start_final = start_final
-        # the arguments of `unpacked`, the root, and the bound on states
-        self._unfinished: Any = unfinished
+        self._packed = packed  # the arguments of `unpacked`
+        self._root, self._max_states = root, max_states
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
 
@@ -136,17 +137,19 @@ class Network:
             UnsupportedGrammar: it has counted automata.
         """
         refuse_counted_automata(self.automaton)
-        unfinished, below = self._unfinished, self._below
+        below = self._below
         if below is None:
-            assert unfinished is not None  # it is deleted only after the result is stored
             with (deadline or Deadline()).stopping(PHASE) as stop:
-                *packed, root, max_states = unfinished
-                states, *others = unpacked(*packed)
-                arguments = [MergedStates(*states), *others, root, max_states, stop]
-                below = Below(*contexts_and_below(*arguments))
-            self._below = below
-            self._unfinished = None
+                found = contexts_and_below(*self.merged(), self._root, self._max_states, stop)
+                below = self._below = Below(*found)
         return below
+
+    def merged(self) -> tuple[MergedStates, Integers, Integers, int, Integers]:
+        """The deterministic automata with the class of each state, and the counted rules: the first arguments
+        of `contexts_and_below`. They are made anew, because they take three times as much memory as what is
+        kept."""
+        states, *others = unpacked(*self._packed)
+        return MergedStates(*(*states, self._root)), *others
 
     @property
     def n_states(self) -> int:
@@ -158,12 +161,9 @@ class Network:
         """Bytes of all arrays; counted once, and again when `below` has been computed."""
         below, size = self._counted
         if not size or below is not self._below:
-            below, unfinished = self._below, self._unfinished
-            size = sum(map(_BYTES_OF, self.automaton))
-            if below is not None:
-                size += sum(map(_BYTES_OF, below[:-1]))
-            elif unfinished is not None:
-                size += sum(map(_BYTES_OF, unfinished[:3]))  # the arrays of `NetworkPipeline.packed`
+            below = self._below
+            arrays = (*self.automaton, *self._packed[:3], *(() if below is None else below[:-1]))
+            size = sum(map(_BYTES_OF, arrays))
             self._counted = below, size
         return size
 
@@ -229,7 +229,7 @@ def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Dea
     if read.automata:
         rules, classes = pipeline.counted_rules()
         automaton = limits_of(automaton, rules, classes, read.automata)
-    network = Network(automaton, start, is_empty, (*pipeline.packed(), root, max_states))
+    network = Network(automaton, start, is_empty, pipeline.packed(), root, max_states)
     pipeline.forget()
     held = sum(one.largest for one in _waiting) + pipeline.largest
     if held <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:

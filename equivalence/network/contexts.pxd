@@ -10,7 +10,6 @@ cdef class Contexts:
     cdef BelowSets below
     cdef Interned sets
     cdef Py_ssize_t n_rules, n_classes, n_symbols
-    cdef unsigned char[::1] is_top
     cdef Py_ssize_t[::1] top_starts  # by symbol; counted classes are numbered from n_classes on
     cdef Py_ssize_t[::1] top_rules
     cdef Py_ssize_t[::1] frames  # by set: its number of counter frames, which come first in it

@@ -55,7 +55,6 @@ class Contexts:
         self.account = Account(stop)
         self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
         self.n_symbols = self.n_classes + below.n_counted_classes
-        self.is_top = np.zeros(states.class_of.shape[0], np.uint8)
         self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
         with cython.nogil:
             self.find_tops(states, below)
@@ -87,16 +86,8 @@ class Contexts:
         )
 
     def find_tops(self, states, below):
-        """Find the states that may be on top of a stack, and where the tops of each symbol begin."""
-        n = states.class_of.shape[0]
-        self.is_top[states.rule_first[below.root]] = 1
-        for s in range(n):
-            if states.class_of[s] >= 0:
-                for k in range(states.edge_starts[s], states.edge_starts[s + 1]):
-                    self.is_top[states.edges[k, 2]] = 1
-                for k in range(states.call_starts[s], states.call_starts[s + 1]):
-                    self.is_top[states.calls[k, 1]] = 1
-        for s in range(n):
+        """Find where the tops of each symbol begin."""
+        for s in range(states.class_of.shape[0]):
             if self.is_own_top(s):
                 self.top_starts[states.class_of[s] + 2] += 1
         for c in range(below.class_of_counted.shape[0]):
@@ -111,10 +102,10 @@ class Contexts:
         Everything that lies below a state also lies below the state that represents it, so one top is
         enough if both are tops.
         """
-        if not self.is_top[s] or self.states.is_end[s]:
+        if not self.states.is_top[s] or self.states.is_end[s]:
             return 0
         representative = self.states.representative_of[s]
-        return representative == s or not self.is_top[representative]
+        return representative == s or not self.states.is_top[representative]
 
     def note_tops(self, states, below):
         """Record the rules of the tops of each symbol."""

@@ -80,7 +80,7 @@ class DeferredClasses:
                 network, vocabulary, "acceptance", self._budget.capacity, deadline
             )  # fmt: skip
             texts, grouped = distinct_classes(classes, vocabulary)
-            fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.shared_tables)
+            fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.byte_tables)
             reachable = reachable_of(network)
         except (BudgetExceeded, UnsupportedGrammar) as error:
             if not deadline.is_over:  # another attempt would fail, too

@@ -14,16 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.row_unions import unite_rows
-from equivalence.classes.explore import SharedTables
-from equivalence.deadline import Deadline, Stop
+from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.trie.nodes import depth_first
 from equivalence.trie.suffixes import suffixes_of
-from equivalence.walks.follow import follow_of
+from equivalence.walks.follow_sets import follow_sets_of
 from hybrid.classifier.summariser import Summariser
 
 Integers = NDArray[np.int64]
@@ -83,13 +81,13 @@ class Fixed(NamedTuple):
 
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    deadline: Deadline | None = None, shared: SharedTables | None = None,
+    deadline: Deadline | None = None, byte_tables: ByteTables | None = None,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the network, the distinct representatives in byte order, and the
     vocabulary.
 
     Args:
-        shared: what the exploration of this network found; ``None``: it is computed again.
+        byte_tables: the byte classes of this network; ``None``: they are computed.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -97,9 +95,9 @@ def fixed_tables(
     net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
-        # neither depends on the bounds of counts
-        byte_tables = ByteTables(automaton, rank, stop) if shared is None else shared.byte_tables
-        follow_sets = follow_sets_of(network, byte_tables, stop, shared)
+        if byte_tables is None:  # they do not depend on the bounds of counts
+            byte_tables = ByteTables(automaton, rank, stop)
+        follow_sets = follow_sets_of(network, byte_tables.first, stop)
     start = network.start, network.start_final
     return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)
 
@@ -112,33 +110,6 @@ def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]
         counted[:, 3] = counted[:, 2]  # here counts live over many tokens, not only within one
         net = (*net[:5], counted, *net[6:])
     return net, Automaton(net)
-
-
-def follow_sets_of(
-    network: Network, byte_tables: ByteTables, stop: Stop, shared: SharedTables | None = None
-) -> NDArray[np.uint8]:
-    """``follow_sets`` of `Fixed`.
-
-    Raises:
-        BudgetExceeded: the computation was stopped, or finding what may lie below the states takes too much.
-    """
-    first = byte_tables.first
-    counted = network.automaton[5]
-    follow = follow_of(network, first, stop) if shared is None else shared.follow
-    follow_sets = np.zeros((network.n_states + len(counted), byte_tables.n_classes), np.uint8)
-    contexts, unit = network.below().contexts.T
-    # below a state that is explored together with a counter frame, the next unit may begin as well
-    on_frame = unit >= 0
-    follows = follow.contexts.copy()
-    follows[on_frame] |= first[counted[unit[on_frame], 0]]
-    for symbols, rows in ((contexts, follows), (follow.symbols, follow.returns)):
-        place = np.where(symbols >= 0, symbols, network.n_states - 1 - symbols)
-        unite_rows(follow_sets, place, rows)
-    # a unit that begins again on its frame is then on top of the stack, although the network has no such
-    # context
-    units = np.ascontiguousarray(counted[:, 0])
-    unite_rows(follow_sets, units, first[units] | follow_sets[network.n_states :])
-    return follow_sets
 
 
 def assembled(

@@ -179,7 +179,7 @@ class Compilation(EngineStrategies):
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.shared_tables)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.byte_tables)
         if self.settings.on_demand:
             reachable = reachable_of(network)
             made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)

@@ -1,0 +1,147 @@
+# cython: language_level=3
+# mypy: ignore-errors
+"""Follow sets: which bytes can come next after the rule of a state has ended.
+
+What: `follow_sets_of` gives each symbol of the stack the bytes that some stack below it can read next: those
+that the states after the calls of its rule can read, and, if the caller may end there, those of the caller's
+own follow set. They are the least fixed point of these equations, as the follow sets of LR parsers are (Aho,
+Lam, Sethi, Ullman: Compilers, 2nd edition, section 4.4.2).
+When: once for each classifier. Walks for masks need it as soon as a token may be longer than the rule that
+reads it.
+Limits: an upper bound: a set is the union for all callers of all rules that use the state. Grammars with
+counted automata have none, as which of their frames may follow each other is not known here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cython
+import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.network.below_sets import MergedStates
+from cython.cimports.equivalence.source_check import check_source
+from numpy.typing import NDArray
+
+from equivalence.network.counted_automata import refuse_counted_automata
+
+check_source(__name__)
+
+
+def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) -> NDArray[np.uint8]:
+    """The follow sets of a network with S states, K counted classes and B byte classes.
+
+    Args:
+        network: an `equivalence.network.Network`.
+        state_first: uint8[S, B], the classes that each state can read next (`ByteTables.first`).
+        stop: an `equivalence.deadline.deadline.Stop`; None: nothing stops the computation.
+
+    Returns:
+        uint8[S + K, B]: what can be read after the rule of each state, and after the counted rules of each
+        class (which may also read another unit).
+
+    Raises:
+        BudgetExceeded: it was stopped.
+        UnsupportedGrammar: it has counted automata.
+    """
+    refuse_counted_automata(network.automaton)
+    states: MergedStates
+    states, counted, class_of_counted, _, order = network.merged()
+    n_counted: cython.Py_ssize_t = len(counted)
+    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+    n_classes: cython.Py_ssize_t = state_first.shape[1]
+    rows = np.zeros((n_rules + n_counted, n_classes), np.uint8)
+    sets = np.zeros((states.n_classes + len(network.automaton[5]), n_classes), np.uint8)
+    tables: _FollowSets = _FollowSets(
+        states, counted, class_of_counted, order, network.automaton[0].view(np.uint8), state_first, rows,
+        sets, Account(stop),
+    )  # fmt: skip
+    tables.fill()
+    return sets
+
+
+@cython.final
+@cython.cclass
+class _FollowSets:
+    """One call of `follow_sets_of`; `rows` has the set of each rule, with counted rules at the end."""
+
+    states: MergedStates
+    counted: cython.const[cython.Py_ssize_t][:, ::1]
+    class_of_counted: cython.const[cython.Py_ssize_t][::1]
+    order: cython.const[cython.Py_ssize_t][::1]
+    final: cython.const[cython.uchar][::1]
+    first: cython.const[cython.uchar][:, ::1]
+    rows: cython.uchar[:, ::1]
+    sets: cython.uchar[:, ::1]
+    account: Account
+
+    def __init__(
+        self, states: MergedStates, counted: Any, class_of_counted: Any, order: Any, final: Any, first: Any,
+        rows: Any, sets: Any, account: Account,
+    ) -> None:  # fmt: skip
+        self.states, self.counted, self.class_of_counted = states, counted, class_of_counted
+        self.order, self.final, self.first = order, final, first
+        self.rows, self.sets, self.account = rows, sets, account
+
+    @cython.cfunc
+    def fill(self) -> cython.int:
+        """Compute the sets of all rules, and unite those of the rules that use each state."""
+        states = self.states
+        n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+        with cython.nogil:
+            while self.round(states):
+                pass
+            for state in range(states.class_of.shape[0]):
+                if states.class_of[state] >= 0 and states.is_top[state] and not states.is_end[state]:
+                    unite(self.sets, states.class_of[state], self.rows, states.rule_of_state[state])
+            for c in range(self.counted.shape[0]):
+                if self.class_of_counted[c] >= 0:
+                    unit = self.counted[c, 0]  # the next unit begins on top of the frame
+                    unite(self.sets, states.class_of[states.rule_first[unit]], self.rows, unit)
+                    unite(self.sets, states.n_classes + self.class_of_counted[c], self.rows, n_rules + c)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def round(self, states: MergedStates) -> cython.int:
+        """Apply the equations of all rules once, callers first. Return whether a set has grown."""
+        n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+        grown: cython.int = 0
+        for i in range(self.order.shape[0] - 1, -1, -1):
+            self.account.check()
+            rule = self.order[i]
+            if rule >= n_rules:
+                if self.class_of_counted[rule - n_rules] >= 0:
+                    unit = self.counted[rule - n_rules, 0]
+                    grown |= unite(self.rows, unit, self.first, states.class_of[states.rule_first[unit]])
+                    grown |= unite(self.rows, unit, self.rows, rule)
+                continue
+            for state in range(states.rule_first[rule], states.rule_last[rule]):
+                if states.class_of[state] < 0:
+                    continue
+                for k in range(states.call_starts[state], states.call_starts[state + 1]):
+                    callee, back = states.calls[k, 0], states.calls[k, 1]
+                    if not states.is_end[back]:
+                        behind = states.class_of[back]
+                        grown |= unite(self.rows, callee, self.first, behind)
+                        if not self.final[behind]:
+                            continue
+                    grown |= unite(self.rows, callee, self.rows, rule)
+        return grown
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def unite(
+    to: cython.uchar[:, ::1], at: cython.Py_ssize_t, rows: cython.const[cython.uchar][:, ::1],
+    row: cython.Py_ssize_t,
+) -> cython.int:  # fmt: skip
+    """Add a row of flags to another. Return whether that changes it."""
+    more: cython.uchar = 0
+    for c in range(to.shape[1]):
+        more |= rows[row, c] & ~to[at, c]
+        to[at, c] |= rows[row, c]
+    return more != 0
