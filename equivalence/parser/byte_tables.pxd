@@ -18,10 +18,9 @@ cdef class ByteTables:
     cdef const unsigned char[:, ::1] first_rows
 
     cdef void fill_rows(self) noexcept nogil
+    cdef int fill_first(self, Automaton automaton, const Py_ssize_t[::1] ranks, unsigned char[:, ::1] first, Account account, Py_ssize_t[::1] room) except -1 nogil
 
 
 cdef Py_ssize_t divide_bytes(Automaton automaton, Py_ssize_t[::1] class_of_byte) noexcept nogil
 cdef void find_ranks(Automaton automaton, Py_ssize_t[::1] rank, Py_ssize_t[::1] at, Py_ssize_t[::1] path) noexcept nogil
-cdef int find_first(Automaton automaton, ByteTables tables, object rank, unsigned char[:, ::1] first, Account account) except -1
-cdef int find_first_of_all(Automaton automaton, ByteTables tables, const Py_ssize_t[::1] ranks, unsigned char[:, ::1] first, Account account, Py_ssize_t[::1] room) except -1 nogil
 cdef void by_rank(const Py_ssize_t[::1] rank, Py_ssize_t[::1] order, Py_ssize_t[::1] places) noexcept nogil

@@ -73,7 +73,14 @@ class ByteTables:
         self.first = np.empty((automaton.n_states, self.n_classes), np.uint8)
         first: cython.uchar[:, ::1] = self.first
         self.first_rows = first
-        find_first(automaton, self, rank, first, Account(stop))
+        ranks: cython.const[cython.Py_ssize_t][::1] = rank
+        account: Account = Account(stop)
+        room: cython.Py_ssize_t[::1] = account.new_integers(2 * automaton.n_states + 1)
+        if automaton.n_states < FEW_STATES:
+            self.fill_first(automaton, ranks, first, account, room)
+        else:
+            with cython.nogil:
+                self.fill_first(automaton, ranks, first, account, room)
 
     @property
     def nbytes(self) -> int:
@@ -99,6 +106,24 @@ class ByteTables:
                 self.rows[of].word_2 += bit
             else:
                 self.rows[of].word_3 += bit
+
+    def fill_first(self, automaton, ranks, first, account, room):
+        """Fill in `first`; `room` is for 2 S + 1 numbers."""
+        n: cython.Py_ssize_t = automaton.n_states
+        order: cython.Py_ssize_t[::1] = room[:n]
+        by_rank(ranks, order, room[n:])  # callees first
+        for i in range(n):
+            state = order[i]
+            account.check()
+            memset(cython.address(first[state, 0]), 0, self.n_classes)
+            for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
+                low = self.class_row[automaton.edges[k].first]
+                high = self.class_row[automaton.edges[k].last]
+                memset(cython.address(first[state, low]), 1, high + 1 - low)
+            for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
+                begin = begin_of(automaton, k)
+                for c in range(self.n_classes):
+                    first[state, c] |= first[begin, c]
 
 
 def divide_bytes(automaton, class_of_byte):
@@ -153,38 +178,6 @@ def find_ranks(automaton, rank, at, path):
                 continue
             rank[state] = max(rank[state], rank[begin] + 1)
             at[state] += 1
-
-
-def find_first(automaton, tables, rank, first, account):
-    """Fill in `ByteTables.first`."""
-    n: cython.Py_ssize_t = automaton.n_states
-    ranks: cython.const[cython.Py_ssize_t][::1] = rank
-    room: cython.Py_ssize_t[::1] = account.new_integers(2 * n + 1)
-    if n < FEW_STATES:
-        find_first_of_all(automaton, tables, ranks, first, account, room)
-    else:
-        with cython.nogil:
-            find_first_of_all(automaton, tables, ranks, first, account, room)
-
-
-def find_first_of_all(automaton, tables, ranks, first, account, room):
-    """`find_first`, with room for 2 S + 1 numbers."""
-    n: cython.Py_ssize_t = automaton.n_states
-    n_classes: cython.Py_ssize_t = tables.n_classes
-    order: cython.Py_ssize_t[::1] = room[:n]
-    by_rank(ranks, order, room[n:])  # callees first
-    for i in range(n):
-        state = order[i]
-        account.check()
-        memset(cython.address(first[state, 0]), 0, n_classes)
-        for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
-            low = tables.class_row[automaton.edges[k].first]
-            high = tables.class_row[automaton.edges[k].last]
-            memset(cython.address(first[state, low]), 1, high + 1 - low)
-        for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
-            begin = begin_of(automaton, k)
-            for c in range(n_classes):
-                first[state, c] |= first[begin, c]
 
 
 def by_rank(rank, order, places):
