@@ -146,8 +146,8 @@ class Network:
 
     def merged(self) -> tuple[MergedStates, Integers, Integers, int, Integers]:
         """The deterministic automata with the class of each state, and the counted rules: the first arguments
-        of `contexts_and_below`. They are made anew, because they take three times as much memory as what is
-        kept."""
+        of `contexts_and_below`. They are made anew by each call, because what is kept has half of their
+        size."""
         states, *others = unpacked(*self._packed)
         return MergedStates(*(*states, self._root)), *others
 
