@@ -45,19 +45,7 @@ def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = Non
         UnsupportedGrammar: it has counted automata.
     """
     refuse_counted_automata(network.automaton)
-    states: MergedStates
-    states, counted, class_of_counted, _, order = network.merged()
-    n_counted: cython.Py_ssize_t = len(counted)
-    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
-    n_classes: cython.Py_ssize_t = state_first.shape[1]
-    rows = np.zeros((n_rules + n_counted, n_classes), np.uint8)
-    sets = np.zeros((states.n_classes + len(network.automaton[5]), n_classes), np.uint8)
-    tables: _FollowSets = _FollowSets(
-        states, counted, class_of_counted, order, network.automaton[0].view(np.uint8), state_first, rows,
-        sets, Account(stop),
-    )  # fmt: skip
-    tables.fill()
-    return sets
+    return _FollowSets(network, state_first, Account(stop)).found
 
 
 @cython.final
@@ -74,14 +62,17 @@ class _FollowSets:
     rows: cython.uchar[:, ::1]
     sets: cython.uchar[:, ::1]
     account: Account
+    found = cython.declare(object, visibility="readonly")
 
-    def __init__(
-        self, states: MergedStates, counted: Any, class_of_counted: Any, order: Any, final: Any, first: Any,
-        rows: Any, sets: Any, account: Account,
-    ) -> None:  # fmt: skip
-        self.states, self.counted, self.class_of_counted = states, counted, class_of_counted
-        self.order, self.final, self.first = order, final, first
-        self.rows, self.sets, self.account = rows, sets, account
+    def __init__(self, network: Any, first: NDArray[np.uint8], account: Account) -> None:
+        final, counted = network.automaton[0], network.automaton[5]
+        self.states, self.counted, self.class_of_counted, _, self.order = network.merged()
+        self.final, self.first, self.account = final.view(np.uint8), first, account
+        n_rules: cython.Py_ssize_t = self.states.rule_first.shape[0]
+        self.rows = np.zeros((n_rules + self.counted.shape[0], first.shape[1]), np.uint8)
+        self.found = np.zeros((len(final) + len(counted), first.shape[1]), np.uint8)
+        self.sets = self.found
+        self.fill()
 
     @cython.cfunc
     def fill(self) -> cython.int:
