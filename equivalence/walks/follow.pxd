@@ -7,12 +7,11 @@ cdef class Spread:
     cdef unsigned char[::1] returning
     cdef const unsigned char[:, ::1] first
     cdef unsigned char[:, ::1] below, occurrences
-    cdef Py_ssize_t n_sets, n_classes
+    cdef Py_ssize_t n_sets
     cdef Account account
 
     cdef int find_begins(self, const Py_ssize_t[::1] symbols, const unsigned char[::1] final, const Py_ssize_t[:, ::1] counted) except -1
     cdef int begin(self) except -1
     cdef int add_below_returning(self) except -1
-    cdef inline bint unite(self, Py_ssize_t target, Py_ssize_t source) noexcept nogil
     cdef int after_symbols(self, unsigned char[:, ::1] returns) except -1
     cdef int below_contexts(self, const Py_ssize_t[::1] context_starts, const Py_ssize_t[::1] context_below, unsigned char[:, ::1] contexts) except -1

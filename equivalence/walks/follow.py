@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.flags import unite
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -90,11 +91,10 @@ class Spread:
         self.first = first
         self.account = account
         self.n_sets = len(below.below_starts) - 1
-        self.n_classes = first.shape[1]
         self.begins = np.empty(len(symbol), np.int64)
         self.returning = np.empty(len(symbol), np.uint8)
-        self.below = np.zeros((self.n_sets, self.n_classes), np.uint8)
-        self.occurrences = np.zeros((len(symbol), self.n_classes), np.uint8)
+        self.below = np.zeros((self.n_sets, first.shape[1]), np.uint8)
+        self.occurrences = np.zeros((len(symbol), first.shape[1]), np.uint8)
         final, counted = network.automaton[0], network.automaton[5]
         self.find_begins(below.below_symbols, final.view(np.uint8), counted)
 
@@ -113,9 +113,8 @@ class Spread:
         with cython.nogil:
             for i in range(self.n_sets):
                 for k in range(self.set_starts[i], self.set_starts[i + 1]):
-                    for c in range(self.n_classes):
-                        self.occurrences[k, c] |= self.first[self.begins[k], c]
-                        self.below[i, c] |= self.first[self.begins[k], c]
+                    unite(self.occurrences, k, self.first, self.begins[k])
+                    unite(self.below, i, self.first, self.begins[k])
 
     def add_below_returning(self):
         """Add what can be read below symbols that return, until nothing changes."""
@@ -126,26 +125,17 @@ class Spread:
                 for i in range(self.n_sets):
                     for k in range(self.set_starts[i], self.set_starts[i + 1]):
                         self.account.check()
-                        if self.returning[k] and self.unite(i, self.set_below[k]):
+                        if self.returning[k] and unite(self.below, i, self.below, self.set_below[k]):
                             changed = True
-
-    def unite(self, target, source):
-        """Add a set's row to another's. Return whether that changes it."""
-        more: cython.uchar = 0
-        for c in range(self.n_classes):
-            more |= self.below[source, c] & ~self.below[target, c]
-            self.below[target, c] |= self.below[source, c]
-        return more != 0
 
     def after_symbols(self, returns):
         """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
         with cython.nogil:
             for k in range(self.set_below.shape[0]):
                 self.account.check()
-                for c in range(self.n_classes):
-                    returns[self.symbol[k], c] |= self.below[self.set_below[k], c]
-                    if self.returning[k]:
-                        self.occurrences[k, c] |= self.below[self.set_below[k], c]
+                unite(returns, self.symbol[k], self.below, self.set_below[k])
+                if self.returning[k]:
+                    unite(self.occurrences, k, self.below, self.set_below[k])
 
     def below_contexts(self, context_starts, context_below, contexts):
         """Compute what can be read below contexts, each on some sets."""
@@ -153,5 +143,4 @@ class Spread:
             for i in range(contexts.shape[0]):
                 self.account.check()
                 for k in range(context_starts[i], context_starts[i + 1]):
-                    for c in range(self.n_classes):
-                        contexts[i, c] |= self.below[context_below[k], c]
+                    unite(contexts, i, self.below, context_below[k])

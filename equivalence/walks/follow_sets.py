@@ -19,6 +19,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.flags import unite
 from cython.cimports.equivalence.network.below_sets import MergedStates
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
@@ -120,19 +121,3 @@ class _FollowSets:
                             continue
                     grown |= unite(self.rows, callee, self.rows, rule)
         return grown
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def unite(
-    to: cython.uchar[:, ::1], at: cython.Py_ssize_t, rows: cython.const[cython.uchar][:, ::1],
-    row: cython.Py_ssize_t,
-) -> cython.int:  # fmt: skip
-    """Add a row of flags to another. Return whether that changes it."""
-    more: cython.uchar = 0
-    for c in range(to.shape[1]):
-        more |= rows[row, c] & ~to[at, c]
-        to[at, c] |= rows[row, c]
-    return more != 0

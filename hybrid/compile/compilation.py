@@ -152,9 +152,7 @@ class Compilation(EngineStrategies):
             build = partial(
                 network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
             )
-            # only rules that XGrammar compiles are optimised, and grammars with own automata have none
-            own_automata = read.edges is not None
-            network = build() if own_automata else optimised_by(self.guard.optimise(own), build)
+            network = optimised_by(self.guard.optimise(own), build)
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:
