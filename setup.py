@@ -89,7 +89,7 @@ ORDINARY_LEVEL = "-O0" if CHECKED else "-Os"
 
 def _flags(level: str) -> list[str]:
     if sys.platform == "win32":
-        return ["/O2", "/volatile:ms"]  # equivalence/arrays/atomic.pxd
+        return ["/O2", "/volatile:ms"]  # equivalence/atomic.pxd
     return [level, "-g0", "-Wno-unused-function", "-Wno-sign-compare"]
 
 

@@ -4,8 +4,8 @@ behind.
 What: compilations that are cancelled at each of their checks in turn, on every strategy, with both settings
 of `on_budget`; equal calls, some of which are cancelled; memory, counts, and work that is not done twice.
 When: after any change of a phase of compiling, or of how callers are cancelled.
-Limits: nothing is timed here: how soon a kernel notices is measured (docs/budgets.md). The clock and the
-cells themselves are tested in ``test_deadline.py``, and the guard process in ``test_guard.py``, where it is
+Limits: nothing is timed here: how soon a kernel notices is measured (docs/budgets.md). The deadlines
+themselves are tested in ``test_deadline.py``, and the guard process in ``test_guard.py``, where it is
 available.
 """
 
@@ -25,11 +25,12 @@ import xgrammar
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from equivalence.classes import classes, explore
-from equivalence.deadline import Deadline
+from equivalence.deadline import Deadline, Stop
 from equivalence.network import build_network
 from equivalence.parser.absorption import absorbing_states
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compile.compilation import Compilation
+from hybrid.compile.engine_strategies import EngineStrategies
 from hybrid.compile.request import RegexRequest
 from hybrid.representatives.engines import Engines
 from tests.caches import Gate, wait_for
@@ -72,18 +73,24 @@ class Checks:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count, self.last = 0, -1
         self._thread = threading.get_ident()
-        check, cell = Deadline.check, Deadline.cell
+        note = self._note
 
-        def checked(deadline: Deadline, phase: str, seconds: float = 0.0) -> None:
-            self._note(deadline)
-            check(deadline, phase, seconds)
+        class Counted(Deadline):  # type: ignore[misc]
+            """A deadline that tells when somebody looks at it; so do its parts."""
 
-        def asked(deadline: Deadline) -> Any:
-            self._note(deadline)
-            return cell.fget(deadline)  # type: ignore[attr-defined]
+            def check(self, phase: str, seconds: float = 0.0) -> None:
+                note(self)
+                super().check(phase, seconds)
 
-        monkeypatch.setattr(Deadline, "check", checked)
-        monkeypatch.setattr(Deadline, "cell", property(asked))
+            def stopping(self, phase: str) -> Stop:
+                note(self)
+                return super().stopping(phase)
+
+            def part(self, share: float = 1.0) -> Deadline:
+                left = self.left
+                return Counted(None if left is None else share * left, within=self)
+
+        monkeypatch.setattr(EngineStrategies, "begin", lambda of: Counted(of.settings.budget.seconds))
 
     def _note(self, deadline: Deadline) -> None:
         if threading.get_ident() == self._thread:

@@ -1,57 +1,48 @@
-"""Deadlines: cells that kernels look at are set by the clock or by a call, from another thread."""
+"""Deadlines: the clock, or a call in another thread, ends kernels and what Python does between them."""
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Capacity, HybridError, compute_classes
-from equivalence.deadline import Deadline, alarm, clock
+from equivalence.deadline import Deadline, clock
+from equivalence.network.build import build_network
 from hybrid import Budget, GrammarCompiler
 from hybrid.guard import worker
 from tests.test_artifact import VOCABULARY, grammar_of
+from tests.test_interrupts import ENDLESS
 
 GRAMMAR = grammar_of("small")
 REQUEST = {"task": "convert", "function": "from_regex", "arguments": ["a+", False]}
 
 
-def until(cell: np.ndarray, seconds: float = 10) -> float:
-    """Wait until a cell is set, and return the seconds that it took."""
+def kernel(deadline: Deadline) -> float:
+    """Run a kernel until it is stopped. Return the seconds that it took."""
     began = time.monotonic()
-    while not cell[0]:
-        assert time.monotonic() - began < seconds
-        time.sleep(0.001)
+    with pytest.raises(BudgetExceeded) as caught:
+        build_network(ENDLESS, token_bytes=8, max_states=4_000_000, deadline=deadline)
+    assert "in this phase: the grammar's network" in str(caught.value)
     return time.monotonic() - began
-
-
-def rings() -> bool:
-    """Whether a new deadline still reaches kernels."""
-    deadline = Deadline(0.02)  # the alarm does not keep it
-    until(deadline.cell)
-    return True
 
 
 def test_without_bounds_it_is_never_over() -> None:
     deadline = Deadline()
     deadline.check("waiting")
-    assert deadline.left is None and not deadline.is_over and deadline.cell[0] == 0
+    assert deadline.left is None and deadline.ends is None and not deadline.is_over
 
 
-def test_the_clock_sets_the_cell() -> None:
-    deadline, late = Deadline(0.05), Deadline(0.0)
-    assert not deadline.cell[0]
-    assert until(deadline.cell) >= 0.03
-    assert late.cell[0] == 1  # it has passed already
-    assert deadline.left == 0
+def test_the_clock_ends_a_kernel() -> None:
+    assert 0.2 < kernel(Deadline(0.2)) < 5
+    late = Deadline(0.0)
+    assert late.left == 0 and late.is_over
     with pytest.raises(BudgetExceeded, match="time limit was reached in this phase: the network"):
-        deadline.check("the network")
+        late.check("the network")
 
 
 def test_what_cannot_be_interrupted_is_not_begun_without_time_for_it() -> None:
@@ -63,11 +54,6 @@ def test_what_cannot_be_interrupted_is_not_begun_without_time_for_it() -> None:
     assert not deadline.is_over
 
 
-def test_an_earlier_deadline_that_is_added_later_rings_first() -> None:
-    late = Deadline(60)
-    assert not late.cell[0] and rings() and not late.cell[0]
-
-
 def test_a_part_ends_no_later_than_the_whole() -> None:
     whole = Deadline(0.01)
     assert Deadline(60, within=whole).ends == Deadline(None, within=whole).ends == whole.ends
@@ -76,26 +62,38 @@ def test_a_part_ends_no_later_than_the_whole() -> None:
 def test_a_call_ends_it_and_its_parts() -> None:
     deadline = Deadline()
     part = Deadline(60, within=deadline)
-    closed = Deadline(60, within=deadline)
-    closed.close()
-    one, other = deadline.cell, part.cell
-    threading.Timer(0.02, deadline.cancel).start()
-    until(other)
-    assert one[0] == 1
-    assert deadline.is_cancelled and part.is_cancelled and not closed.is_cancelled
-    assert Deadline(within=deadline).is_over
+    threading.Timer(0.05, deadline.cancel).start()
+    assert kernel(part.part(0.5)) < 5
+    assert deadline.is_cancelled and part.is_cancelled and Deadline(within=deadline).is_over
     with pytest.raises(BudgetExceeded, match="cancelled in this phase: the network"):
         part.check("the network")
 
 
-# --- Bounds of any size, and an alarm that stays -----------------------------------------------------------
+def test_a_part_that_is_cancelled_leaves_the_whole_time() -> None:
+    deadline = Deadline()
+    deadline.part().cancel()
+    assert not deadline.is_over
+
+
+def test_who_wants_to_know_is_told_once() -> None:
+    deadline, told = Deadline(), []
+    part = deadline.part()
+    with part.when_cancelled(lambda: told.append("part")):
+        with deadline.when_cancelled(lambda: told.append("left before")):
+            pass
+        deadline.cancel()
+        assert told == ["part"]
+        with deadline.when_cancelled(lambda: told.append("late")):
+            assert told == ["part", "late"]
+
+
+# --- Bounds of any size ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seconds", [1e300, 1.7e308, 1e9, 9.3e9, float(2**63), 10**400])
-def test_a_deadline_of_any_length_leaves_the_alarm_alone(seconds: float) -> None:
+def test_a_deadline_may_have_any_length(seconds: float) -> None:
     deadline = Deadline(seconds)
-    cell = deadline.cell
-    assert rings() and not cell[0] and not deadline.is_over
+    assert not deadline.is_over
     assert deadline.left is not None and 0.99 * clock.LONGEST < deadline.left <= clock.LONGEST
 
 
@@ -106,7 +104,6 @@ def test_a_budget_of_any_length_compiles(seconds: float | None) -> None:
     assert compiler.compile_regex("a{2,4}").strategy == "classifier"
     if worker.is_available():
         assert worker.run(worker.Task(REQUEST), Deadline(seconds), "a test")
-    assert rings()
 
 
 @pytest.mark.parametrize("given", [0, -1, 2**49, 2**61, 2**63, 2**64, True, 1.5, "9", None, np.int64(5)])
@@ -143,45 +140,17 @@ def test_seconds_that_are_none_are_refused_by_name(seconds: Any) -> None:
         compute_classes(GRAMMAR, VOCABULARY, seconds=seconds)
 
 
-def test_whatever_fails_the_alarm_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """An error in the alarm's thread is logged, and later deadlines still ring."""
-    assert rings()
-    thread = alarm._thread
-    bad = Mock(ends=clock.now(), ring=Mock(side_effect=ZeroDivisionError))
-    with caplog.at_level(logging.ERROR):
-        alarm.watch(bad)
-        assert rings() and alarm._thread is thread
-    assert "an error occurred in the thread that watches time limits" in caplog.text
-
-
-def test_a_thread_that_is_gone_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next request for a cell starts a new thread, even if the cell was requested before."""
-    assert rings()
-    deadline = Deadline(0.3)
-    assert not deadline.cell[0]
-    gone = threading.Thread(target=int)
-    gone.start()
-    gone.join()
-    monkeypatch.setattr(alarm, "_thread", gone)
-    monkeypatch.setattr(alarm, "is_running", False)
-    cell = deadline.cell
-    assert alarm._thread is not gone and alarm._thread is not None and alarm._thread.is_alive()
-    until(cell)
-
-
 def test_the_time_of_day_does_not_matter(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Move the clock by a year, both ways, while grammars are compiled, found again and dropped."""
     real, steps = time.time, [0.0]
     monkeypatch.setattr(time, "time", lambda: real() + steps[-1])
-    deadline = Deadline(0.4)
-    cell = deadline.cell
+    deadline = Deadline(60)
     for jump in (3e7, -3e7, 0.0):
         steps.append(jump)
-        assert not deadline.is_over and not cell[0]
+        assert not deadline.is_over
         for number in range(2):
             compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path, cache_dir_limit_bytes=200_000)
             compiler.compile_regex(f"a{number}", static=True)
             found = compiler.stats()["disk"]
             assert found["failures"] == found["damaged"] == 0 and found["hits"] == (jump != 3e7)
-    assert until(cell) < 1
     assert len(list(tmp_path.glob("*.equimask"))) == 2

@@ -26,7 +26,7 @@ from hybrid.values.mask_time import MaskTooSlow
 from tests.classifiers import vocabulary_of
 from tests.lark_machines import SMALL, TERMINALS, Built, build, built, random_grammar, small_names
 from tests.limits import stopped
-from tests.test_mask_seconds import StopAt
+from tests.test_mask_seconds import stop_at
 
 
 def small_tokens(alphabet: str, tokens: tuple[bytes, ...], rng: random.Random) -> list[bytes]:
@@ -162,8 +162,10 @@ def test_a_large_set_can_be_stopped() -> None:
     pairs = kinds, np.array([0, n]), np.zeros(1, np.int32)
     n_looks = 0
     for most in range(20):
+        account = Account()
+        stop_at(account, most)
         try:
-            Sets(*arguments, Account(StopAt(most))).number(*pairs)
+            Sets(*arguments, account).number(*pairs)
             break
         except MaskTooSlow:
             n_looks += 1

@@ -3,8 +3,7 @@
 What: real signals while kernels run in the main thread; an exception at every moment at which Python may
 handle a signal, in compilations and in every method of matchers, and the state afterwards; other threads that
 waited.
-When: after any change of code that locks or replaces state piece by piece, and of
-`equivalence.deadline.interrupts`.
+When: after any change of code that locks or replaces state piece by piece, and of `equivalence.deadline`.
 Limits: the moments at which Python handles signals are taken from its profiler: when functions begin, and
 after calls of C.
 """
@@ -15,9 +14,7 @@ import asyncio
 import gc
 import os
 import random
-import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -34,7 +31,6 @@ import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, compute_classes, forks
-from equivalence.deadline import Deadline, interrupts
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.lark import FactoredClassifier
 from tests.caches import wait_for
@@ -148,7 +144,7 @@ def test_a_kernel_is_interrupted() -> None:
             compiler.compile_grammar(ENDLESS)
         assert time.monotonic() - began < 5
         assert_nothing_is_locked()
-        assert compiler._memory._under_way == {} and signal.set_wakeup_fd(-1) == -1
+        assert compiler._memory._under_way == {}
     press(0.3)
     with pytest.raises(KeyboardInterrupt):
         compute_classes(ENDLESS, VOCABULARY, max_states=MOST_STATES)
@@ -204,22 +200,8 @@ def test_other_handlers_are_left_alone() -> None:
     wait_for(lambda: len(called) == 1)
 
 
-def test_an_event_loop_keeps_its_wake_up_file() -> None:
-    """Signals that arrive while we look up the handler, and all others, reach the event loop."""
-    mine, theirs = socket.socketpair()
-    with mine, theirs:
-        for one in (mine, theirs):
-            one.setblocking(False)
-        signal.set_wakeup_fd(theirs.fileno())
-        try:
-            with Deadline().interruptible():
-                assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
-            assert signal.set_wakeup_fd(theirs.fileno()) == theirs.fileno()
-            os.write(interrupts._writing, bytes([signal.SIGUSR1]))  # as if the signal had come at that moment
-            wait_for(lambda: bool(select.select([mine], [], [], 0)[0]))
-            assert mine.recv(10) == bytes([signal.SIGUSR1])
-        finally:
-            signal.set_wakeup_fd(-1)
+def test_an_event_loop_gets_its_signals() -> None:
+    """Ctrl-C during a kernel is one interrupt, also beside a loop's wake-up file; other signals get there."""
 
     async def compile_and_count() -> int:
         told: list[int] = []
@@ -229,11 +211,31 @@ def test_an_event_loop_keeps_its_wake_up_file() -> None:
             os.kill(os.getpid(), signal.SIGUSR1)
             GrammarCompiler(VOCABULARY).compile_regex(f"a{number}")
             await asyncio.sleep(0.001)
+        press(0.2)
+        with pytest.raises(KeyboardInterrupt):
+            GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise").compile_grammar(ENDLESS)
         await asyncio.sleep(0.05)
         loop.remove_signal_handler(signal.SIGUSR1)
         return len(told)
 
-    assert asyncio.run(compile_and_count()) == 20
+    loop = asyncio.new_event_loop()  # `asyncio.run` has a handler of Ctrl-C of its own
+    try:
+        assert loop.run_until_complete(compile_and_count()) == 20
+    finally:
+        loop.close()
+
+
+def test_other_threads_leave_the_signal_to_the_main_thread() -> None:
+    """Their kernels go on until the deadline."""
+    budget = replace(UNBOUNDED, seconds=0.8)
+    with ThreadPoolExecutor(1) as pool:
+        compiler = GrammarCompiler(VOCABULARY, budget=budget, on_budget="raise")
+        future = pool.submit(compiler.compile_grammar, ENDLESS)
+        press(0.3)
+        with pytest.raises(KeyboardInterrupt):
+            time.sleep(10)
+        with pytest.raises(BudgetExceeded, match="the time limit was reached"):
+            future.result(10)
 
 
 # --- Wherever Python may hear of it ------------------------------------------------------------------------

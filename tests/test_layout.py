@@ -27,9 +27,9 @@ MOST_LINES, MOST_LINES_A_FUNCTION = 500, 120
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
-    "errors, source_check, context_values, weak_methods",
-    "forks, store",
-    "arguments, arrays, bounds, deadline, json_text, runs",
+    "atomic, errors, source_check, context_values, weak_methods",
+    "deadline, forks, store",
+    "arguments, arrays, bounds, json_text, runs",
     "network, parser, trie",
     "walks",
     "vocabulary",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from equivalence.deadline import Stop
+from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network, dialect, edge_types, serial
 from equivalence.network.below_sets import BelowSets, MergedStates
@@ -244,9 +244,9 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
 
 
 def test_deterministic_states_stop() -> None:
-    stop = a_stop()
-    making = ready_made([[0, 1, 97, 97, 1]], 1, 2, stop=stop)
-    stop.cell[0] = 1
+    deadline = Deadline()
+    making = ready_made([[0, 1, 97, 97, 1]], 1, 2, stop=deadline.stopping("a test"))
+    deadline.cancel()
     with pytest.raises(BudgetExceeded, match="a test"):
         making.merge(8)
 

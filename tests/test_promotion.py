@@ -26,6 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, Vocabulary
+from equivalence.deadline import clock as deadline_clock
 from equivalence.network import dialect
 from hybrid import BatchGrammarMatcher, Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
@@ -309,12 +310,13 @@ def upset_clocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def clock() -> float:
         with lock:
-            now[0] += rng.expovariate(0.001)  # each call advances it by 1000 s on average
+            more = rng.expovariate(0.001)  # each call advances it by 1000 s on average
+            now[0] += more
+            deadline_clock.move(more)
             return now[0]
 
     for name in ("perf_counter", "monotonic", "thread_time", "process_time"):
         monkeypatch.setattr(time, name, clock)
-    monkeypatch.setattr("equivalence.deadline.clock.now", clock)
     serve = GrammarMatcher.accept_token
 
     def slow(self: Any, token_id: int, **options: Any) -> bool:

@@ -24,9 +24,10 @@ MODULE = "equivalence.arrays.interning"
 def checkout(tmp_path: Path) -> Path:
     """A copy of the smallest part of the code from which compiled modules can be imported."""
     original, package = CHECKOUT / "equivalence", tmp_path / "equivalence"
-    shutil.copytree(original / "arrays", package / "arrays")
+    for room in ("arrays", "deadline"):
+        shutil.copytree(original / room, package / room)
     (package / "__init__.py").write_text("from equivalence import source_check\n\nsource_check.require()\n")
-    for pattern in ("source_check.p*", "errors.py", "cython_shared_*"):  # all extensions import the last
+    for pattern in ("source_check.p*", "errors.py", "atomic.pxd", "cython_shared_*"):  # all import the last
         for path in original.glob(pattern):
             shutil.copy(path, package)
     (tmp_path / "setup.py").write_text("")

@@ -1,7 +1,11 @@
+from equivalence.deadline.deadline cimport Stop
+
+
 cdef class Account:
-    cdef Py_ssize_t[::1] cell
     cdef readonly Py_ssize_t taken, most
-    cdef object stop, excess
+    cdef Stop stop
+    cdef public Py_ssize_t unchecked  # tests set it
+    cdef object excess
     cdef Py_ssize_t[::1] integers
     cdef Py_ssize_t n_integers
     cdef int[::1] ints

@@ -28,9 +28,6 @@ CHUNK = cython.declare(cython.Py_ssize_t, 1024)
 SHARED = cython.declare(cython.Py_ssize_t, 256)
 """A table of at most this many integers is put into a shared chunk."""
 
-NEVER = cython.declare(cython.Py_ssize_t[::1], np.zeros(1, np.int64))
-"""The cell of all accounts without a `Stop`. It stays 0."""
-
 
 @cython.final
 @cython.no_gc
@@ -45,6 +42,7 @@ class Account:
 
     Attributes:
         taken: bytes of all existing tables.
+        unchecked: how many calls of `check` may follow until one looks at the clock.
         most: as given.
         integers, n_integers: the current chunk for small tables, and how many of its integers are in use;
             `ints` likewise. An array of its own costs a table a microsecond, and an object that Python's
@@ -64,19 +62,16 @@ class Account:
         """Check whether the computation must stop.
 
         Raises:
-            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.check`.
+            BudgetExceeded, KeyboardInterrupt: it must; see `Stop.look`.
         """
-        if self.cell[0]:
-            with cython.gil:
-                self.stop.check()
+        self.unchecked -= 1
+        if self.unchecked < 0:
+            self.unchecked = self.stop.look()
 
     def stop_by(self, stop: Any) -> None:
         """Use another `Stop` from now on; None: nothing stops the computation."""
         self.stop = stop
-        if stop is None:  # a conditional expression would make a new view, through a Python object
-            self.cell = NEVER
-        else:
-            self.cell = stop.cell
+        self.unchecked = UNLIMITED if stop is None else 0
 
     def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""

@@ -77,9 +77,8 @@ def compute_classes(
     check_seconds("seconds", seconds)
     vocabulary.byte_order  # noqa: B018 - made with the trie, outside any computation
     deadline = Deadline(seconds)
-    with deadline.interruptible():
-        read = read_grammar(grammar)
-        return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].trimmed()
+    read = read_grammar(grammar)
+    return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].trimmed()
 
 
 def classes_and_network(

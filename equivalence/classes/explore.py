@@ -127,8 +127,7 @@ def explore(
         trie: the vocabulary's trie.
         displacement: also distinguish what tokens leave on the stack.
         capacity: bounds on all tables.
-        deadline: when to give up. Compiled code runs without the interpreter's lock. Another thread tells it
-            to stop, and it checks this at each configuration, block and item.
+        deadline: when to give up. Compiled code checks it at each configuration, block and item.
 
     Raises:
         BudgetExceeded: more configurations, outcomes, items or bytes than `capacity` allows, or the deadline

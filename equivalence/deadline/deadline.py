@@ -1,74 +1,111 @@
-"""Deadlines: a computation ends when its time is over, or when somebody cancels it.
+# cython: language_level=3
+# mypy: ignore-errors
+"""Deadlines: a computation ends when its time is over, when somebody cancels it, or when Ctrl-C is pressed.
 
 What: a `Deadline` is made at the start of a computation and passed to all of its phases. Python code calls
-`check` between steps. Kernels, which run without the interpreter's lock, look at its `cell`, which another
-thread sets to 1; `stopping` names their phase.
+`check` between steps. Kernels, which run without the interpreter's lock, belong to a phase; its `Stop` looks
+at the clock for them (`equivalence.arrays.account.Account.check`).
 When: one for each compilation; thread-safe.
 Limits: code must look at the deadline. Code of other libraries cannot; its time is estimated before it is
-called, or it is called in a process that can be killed.
+called, or it is called in a process that can be killed. A kernel notices Ctrl-C only in the main thread, and
+only if Ctrl-C means `KeyboardInterrupt` (Python's own handler).
 
-The clock (`equivalence.deadline.clock`) is monotonic. One thread waits for all deadlines of the program
-(`equivalence.deadline.alarm`), another one receives Ctrl-C while kernels run
-(`equivalence.deadline.interrupts`).
+The clock (`equivalence.deadline.clock`) is monotonic.
+
+Rejected: a thread that waits for all deadlines of the program and sets numbers that kernels look at, and
+another one that receives Ctrl-C through the wake-up file of signals. Both had to be started again after a
+fork, the file belongs to event loops, and together they took 3% of the time to a first mask.
 """
 
 from __future__ import annotations
 
-import contextlib
+import signal
 import threading
 import traceback
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+import cython
+from cython.cimports.equivalence.atomic import publish_int, published_int
+from cython.cimports.equivalence.deadline.clock import read
+from cython.cimports.equivalence.deadline.system import PyOS_InterruptOccurred
+from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.libc.math import INFINITY
 
-from equivalence import forks
-from equivalence.deadline import alarm, clock, interrupts
+from equivalence.deadline.clock import LONGEST
 from equivalence.errors import BudgetExceeded
 
-_lock = forks.registered(threading.RLock(), forks.Order.BRIEF)
-"""Protects the state of all deadlines; it is held for a microsecond. It is reentrant, because a signal
-handler may run in between, and compile."""
+check_source(__name__)
+
+Seconds = float | None
+
+FEWEST = cython.declare(cython.Py_ssize_t, 32)
+"""A kernel with quick steps looks at the clock at each 32nd check, which costs a check a nanosecond."""
+
+QUICK = cython.declare(cython.double, 5e-5)
+"""If more seconds have passed since the last look, it looks at the next check again."""
+
+HEARD = cython.declare(cython.double, 0.05)
+"""Seconds between two looks whether Ctrl-C was pressed. They need the interpreter's lock, for which a thread
+may wait 5 ms."""
+
+# `signal.getsignal` first looks for the name of a number, with an exception: 25 us
+_handler_of = getattr(signal, "_signal", signal).getsignal
 
 
+@cython.cclass
 class Deadline:
     """The end of a computation.
 
     Args:
         seconds: time from now on, at most `clock.LONGEST`; None: it ends only if it is cancelled.
         within: a deadline of which this one is a part: when that one is over, this one is over, too.
+
+    Attributes:
+        seconds: the argument.
     """
 
-    def __init__(self, seconds: float | None = None, *, within: Deadline | None = None) -> None:
+    def __init__(self, seconds: Seconds = None, *, within: Any = None) -> None:
         self.seconds = seconds
-        self.ends = None if seconds is None else clock.now() + min(seconds, clock.LONGEST)
-        self._within = within
-        if within is not None and within.ends is not None:
-            self.ends = within.ends if self.ends is None else min(self.ends, within.ends)
-        self._cell: NDArray[np.int64] | None = None
-        self._told: list[Callable[[], object]] = []  # called by `cancel`
-        self._cancelled = self._interrupted = False
+        self._ends = INFINITY if seconds is None else read() + min(seconds, LONGEST)
         if within is not None:
-            within._tell(self.cancel)
+            whole: Deadline = within
+            self._ends = min(self._ends, whole._ends)
+            with cython.critical_section(whole):
+                if whole._parts is None:
+                    whole._parts = []
+                whole._parts.append(self)
+                self._is_cancelled = whole._is_cancelled
+
+    @property
+    def ends(self) -> Seconds:
+        """Its end in the time of `clock.now`; None: there is none."""
+        return None if self._ends == INFINITY else self._ends
 
     @property
     def is_cancelled(self) -> bool:
         """Whether somebody called `cancel`."""
-        return self._cancelled
+        return published_int(cython.address(self._is_cancelled)) != 0
 
     @property
     def is_over(self) -> bool:
         """Whether the computation must end."""
-        return self._cancelled or (self.ends is not None and clock.now() >= self.ends)
+        return self.passed()
+
+    def passed(self):
+        """`is_over`, in compiled code."""
+        if published_int(cython.address(self._is_cancelled)):
+            return True
+        return self._ends != INFINITY and read() >= self._ends
 
     @property
-    def left(self) -> float | None:
+    def left(self) -> Seconds:
         """Seconds that are left, at least 0; None: any number."""
-        if self._cancelled:
+        if self.is_cancelled:
             return 0.0
-        return None if self.ends is None else max(self.ends - clock.now(), 0.0)
+        return None if self._ends == INFINITY else max(self._ends - read(), 0.0)
 
-    def check(self, phase: str, seconds: float = 0.0) -> None:
+    def check(self, phase: str, seconds: cython.double = 0.0) -> object:
         """Check that there is time left.
 
         Args:
@@ -78,8 +115,7 @@ class Deadline:
         Raises:
             BudgetExceeded: there is no time left, or less than that; the message names the phase.
         """
-        # `is_over`, written out: a schema's grammar asks this 25 times
-        if self._cancelled or (self.ends is not None and clock.now() >= self.ends):
+        if self.passed():
             raise self.error(phase)
         left = self.left if seconds else None
         if left is not None and left < seconds:
@@ -89,73 +125,38 @@ class Deadline:
             )
 
     def error(self, phase: str) -> BudgetExceeded:
-        """The error of a computation that ended in some phase.
-
-        Raises:
-            KeyboardInterrupt: it ended because Ctrl-C was pressed.
-        """
-        one: Deadline | None = self
-        while one is not None:
-            if one._interrupted:
-                raise KeyboardInterrupt
-            one = one._within
-        if self._cancelled:
+        """The error of a computation that ended in some phase."""
+        if self.is_cancelled:
             return BudgetExceeded(f"cancelled in this phase: {phase}")
         return BudgetExceeded(
             f"the time limit was reached in this phase: {phase}; raise Budget.seconds, or simplify the "
             "grammar"
         )
 
-    def cancel(self) -> None:
-        """End the computation at its next check."""
-        with _lock:
-            self._cancelled = True
-            told = list(self._told)
-        self.ring()
+    def cancel(self) -> object:
+        """End the computation and its parts at their next checks."""
+        told: list = []
+        parts: list = []
+        with cython.critical_section(self):
+            publish_int(cython.address(self._is_cancelled), 1)
+            if self._told is not None:
+                told += self._told
+            if self._parts is not None:
+                parts += self._parts
+        for part in parts:
+            part.cancel()
         for call in told:
             call()
 
-    def interrupt(self) -> None:
-        """End it like `cancel`, because Ctrl-C was pressed."""
-        self._interrupted = True
-        self.cancel()
-
-    def interruptible(self) -> contextlib.AbstractContextManager[None]:
-        """Inside of a ``with`` statement, Ctrl-C also ends kernels of the main thread, if possible."""
-        return interrupts.Watched(self.interrupt)
-
-    def part(self, share: float = 1.0) -> Deadline:
-        """A deadline for a share of the seconds that are left. It is cancelled with this one; a ``with``
-        statement closes it."""
+    def part(self, share: cython.double = 1.0) -> Deadline:
+        """A deadline for a share of the seconds that are left. It is cancelled with this one."""
         left = self.left
         return Deadline(None if left is None else share * left, within=self)
-
-    def __enter__(self) -> Deadline:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def when_cancelled(self, call: Callable[[], object]) -> WhenCancelled:
         """Inside of a ``with`` statement, `cancel` also makes a call, in its own thread. If it was cancelled
         before, the call is made at once."""
         return WhenCancelled(self, call)
-
-    @property
-    def cell(self) -> NDArray[np.int64]:
-        """int64[1], for kernels: it becomes 1 as soon as the deadline is over."""
-        cell = self._cell
-        if cell is None:
-            with _lock:
-                if (cell := self._cell) is None:
-                    cell = self._cell = np.zeros(1, np.int64)
-            if self.ends is not None:
-                alarm.watch(self)
-        elif self.ends is not None and not alarm.is_running:
-            alarm.look_after()
-        if self._cancelled or (self.ends is not None and clock.now() >= self.ends):
-            cell[0] = 1
-        return cell
 
     def stopping(self, phase: str) -> Stop:
         """A phase with kernels, for a ``with`` statement.
@@ -165,75 +166,105 @@ class Deadline:
         """
         return Stop(self, phase)
 
-    def close(self) -> None:
-        """End the connection of a part to its whole; other deadlines need not be closed."""
-        if self._within is not None:
-            self._within._tell_not(self.cancel)
-
-    def _tell(self, call: Callable[[], object]) -> None:
-        with _lock:
+    def tell(self, call: Callable[[], object]) -> object:
+        """Have `cancel` make a call; if it was cancelled before, make it at once."""
+        is_cancelled: cython.bint
+        with cython.critical_section(self):
+            if self._told is None:
+                self._told = []
             self._told.append(call)
-            cancelled = self._cancelled
-        if cancelled:
+            is_cancelled = self._is_cancelled
+        if is_cancelled:
             call()
 
-    def _tell_not(self, call: Callable[[], object]) -> None:
-        with _lock:
-            if call in self._told:
+    def tell_not(self, call: Callable[[], object]) -> object:
+        """Take back a call."""
+        with cython.critical_section(self):
+            if self._told is not None and call in self._told:
                 self._told.remove(call)
 
-    def ring(self) -> None:
-        """Stop all kernels: the time is over."""
-        cell = self._cell
-        if cell is not None:
-            cell[0] = 1
 
-
+@cython.final
+@cython.cclass
 class WhenCancelled:
     """The context manager of `Deadline.when_cancelled`."""
 
-    def __init__(self, deadline: Deadline, call: Callable[[], object]) -> None:
+    _deadline: Deadline
+    _call: object
+
+    def __init__(self, deadline: Deadline, call: object) -> None:
         self._deadline, self._call = deadline, call
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> object:
         try:
-            self._deadline._tell(self._call)
-        except BaseException:  # Ctrl-C, which may come as soon as it is registered
-            self._deadline._tell_not(self._call)
+            self._deadline.tell(self._call)
+        except BaseException:  # Ctrl-C, if the call is made at once
+            self._deadline.tell_not(self._call)
             raise
 
-    def __exit__(self, *error: object) -> None:
-        self._deadline._tell_not(self._call)
+    def __exit__(self, *error: object) -> object:
+        self._deadline.tell_not(self._call)
 
 
+@cython.final
+@cython.cclass
 class Stop:
-    """Tells the kernels of a phase when to stop.
+    """Stops the kernels of a phase.
 
-    Attributes:
-        cell: int64[1]. A kernel that finds a 1 there returns at once, and its results must not be used.
+    A kernel that must stop raises an error, and its results must not be used.
     """
 
     def __init__(self, deadline: Deadline, phase: str) -> None:
-        self.cell = deadline.cell
         self._deadline, self._phase = deadline, phase
+        self._every = 1
+        self._looked = self._heard = 0.0
 
     def __enter__(self) -> Stop:
-        if self.cell[0]:
-            self.check()
+        self.check()
         return self
 
-    def __exit__(self, error: type[BaseException] | None, *others: object) -> None:
-        if error is None and self.cell[0]:
+    def __exit__(self, error: object, value: object, trace: object) -> object:
+        if error is None:
             self.check()
 
-    def check(self) -> None:
-        """Check that no kernel was stopped, so that its results may be used.
+    def check(self) -> object:
+        """Check that there is time left.
 
         Raises:
-            BudgetExceeded: a kernel may have been stopped.
+            BudgetExceeded: there is none.
         """
-        if self.cell[0]:
+        if self._deadline.passed():
             raise self._deadline.error(self._phase)
+
+    def look(self):
+        """Look at the clock, and sometimes for Ctrl-C.
+
+        Returns:
+            How many checks need not look until the next one does.
+
+        Raises:
+            BudgetExceeded: there is no time left. KeyboardInterrupt: Ctrl-C was pressed.
+        """
+        if self._deadline.passed():
+            with cython.gil:
+                self.check()
+        now: cython.double = read()
+        self._every = 1 if now - self._looked > QUICK else min(2 * self._every, FEWEST)
+        self._looked = now
+        if now - self._heard > HEARD:
+            if self._heard > 0.0:  # a kernel seldom takes so long
+                with cython.gil:
+                    self._hear()
+            self._heard = max(now, self._heard)
+        return self._every - 1
+
+    def _hear(self):
+        """Raise `KeyboardInterrupt` if Ctrl-C was pressed. Only the main thread may ask."""
+        if threading.get_ident() != threading.main_thread().ident:
+            self._heard = INFINITY
+        elif _handler_of(signal.SIGINT) is signal.default_int_handler and PyOS_InterruptOccurred():
+            raise KeyboardInterrupt
+        return 0
 
 
 def free_frames(error: BaseException) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import cython
 import torch
-from cython.cimports.equivalence.arrays.atomic import count, published
+from cython.cimports.equivalence.atomic import count, published
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import number_of
 from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take

@@ -18,7 +18,7 @@ import contextlib
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.atomic import published
+from cython.cimports.equivalence.atomic import published
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
 from cython.cimports.hybrid.classifier.rows import (

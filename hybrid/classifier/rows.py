@@ -23,9 +23,9 @@ from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.words import differing, next_differing
+from cython.cimports.equivalence.atomic import publish
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.rows import (
     address_of_bytes,

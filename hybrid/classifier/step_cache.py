@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.atomic import publish
 from cython.cimports.equivalence.arrays.records import absent
+from cython.cimports.equivalence.atomic import publish
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.step_cache import Step, following, put, slot_of
 

@@ -104,27 +104,27 @@ class Compilation(EngineStrategies):
         refused = unexplored = ""
         read, features, timings, deadline = job.read, job.features, job.timings, job.deadline
         ids = None
-        with self.own_deadline(deadline) as own:
-            try:
-                refuse_beyond_stacks(features, read.features)
-                if features.only_ids:
-                    read, symbols = ids_as_bytes(read)
-                    ids = NamedIds(symbols, self.vocabulary)
-                if self.settings.walks:
-                    walked = self._on_walks(job, read, ids, own)
-                    if isinstance(walked, CompiledGrammar):
-                        return walked
-                    classes, network, unexplored = None, None, walked
-                else:
-                    classes, network, unexplored = self.explored(read, own, deadline)
-                if classes is None or network is None:
-                    refused = unexplored
-                else:
-                    began = time.perf_counter()
-                    classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
-            except (UnsupportedGrammar, BudgetExceeded) as error:
-                self.refuse_to_fall_back(error, deadline)
-                refused = str(error)
+        own = self.own_deadline(deadline)
+        try:
+            refuse_beyond_stacks(features, read.features)
+            if features.only_ids:
+                read, symbols = ids_as_bytes(read)
+                ids = NamedIds(symbols, self.vocabulary)
+            if self.settings.walks:
+                walked = self._on_walks(job, read, ids, own)
+                if isinstance(walked, CompiledGrammar):
+                    return walked
+                classes, network, unexplored = None, None, walked
+            else:
+                classes, network, unexplored = self.explored(read, own, deadline)
+            if classes is None or network is None:
+                refused = unexplored
+            else:
+                began = time.perf_counter()
+                classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self.refuse_to_fall_back(error, deadline)
+            refused = str(error)
         if classifier is None or classes is None:  # the memory used so far has been freed
             return self.on_classes(job, f"no classifier: {refused}", None if ids else classes, unexplored)
         timings.update(classes.seconds)

@@ -10,7 +10,6 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -72,7 +71,7 @@ class EngineStrategies:
             self.vocabulary.byte_order  # noqa: B018 - made once for each vocabulary, outside the deadline
         return Deadline(self.settings.budget.seconds)
 
-    def own_deadline(self, deadline: Deadline) -> AbstractContextManager[Deadline]:
+    def own_deadline(self, deadline: Deadline) -> Deadline:
         """The deadline of our own part, which leaves time for another strategy if one may follow."""
         stands_in = self.settings.on_budget == "engine" and self.settings.strategy != "representatives"
         return deadline.part(OWN_SHARE if stands_in else 1.0)
@@ -128,8 +127,8 @@ class EngineStrategies:
                     f"{unexplored}; use strategy='auto', which can run the grammar without representatives"
                 )
         elif classes is None and not unexplored:
-            with self.own_deadline(job.deadline) as own:
-                classes, _, unexplored = self.explored(serialized, own, job.deadline)
+            own = self.own_deadline(job.deadline)
+            classes, _, unexplored = self.explored(serialized, own, job.deadline)
         if classes is None:
             safe = as_changed(grammar, serialized, changed)
             reason = f"no token classes: {unexplored}"

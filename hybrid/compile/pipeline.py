@@ -137,8 +137,7 @@ class Pipeline:
         usual = gc.get_threshold()
         try:
             raise_threshold(usual)
-            with deadline.interruptible():
-                compiled = request.compiled(self._compilation, deadline)
+            compiled = request.compiled(self._compilation, deadline)
         finally:
             restore_threshold(usual)
         disk, timings = self._disk, compiled.timings  # no other thread has them yet, so they may be changed

@@ -82,10 +82,9 @@ class Completions:
 
     def _build(self, spelling: Spelling) -> Completion:
         deadline = Deadline(self._budget.seconds)
-        with deadline.interruptible():
-            if self._network is None:
-                self._network = self._new_network(deadline)
-            tables = tables_of(self._network, spelling, deadline)
+        if self._network is None:
+            self._network = self._new_network(deadline)
+        tables = tables_of(self._network, spelling, deadline)
         return Completion(tables, self._vocabulary, spelling)
 
     def _new_network(self, deadline: Deadline) -> Network:

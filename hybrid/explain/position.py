@@ -66,13 +66,13 @@ def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Expla
     allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[:size]
     fork = matcher.fork()
     following = _next_bytes(fork, allowed, singles, deadline)
-    with deadline.part(0.5) as part:  # leave time to find the forced text
-        found = words.at(text, part)
-        if found.expected:
-            expected = _held(fork, found, following, part)
-        else:
-            expected = _probed(matcher, following, part)
-        is_cut = found.cut_short or part.is_over
+    part = deadline.part(0.5)  # leave time to find the forced text
+    found = words.at(text, part)
+    if found.expected:
+        expected = _held(fork, found, following, part)
+    else:
+        expected = _probed(matcher, following, part)
+    is_cut = found.cut_short or part.is_over
     forced = _forced(matcher, deadline)
     return Explanation(
         size, int(allowed.sum()), False, matcher.is_completed(), forced,

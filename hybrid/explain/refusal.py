@@ -30,24 +30,24 @@ def find_refusal(at: Any, text: bytes, is_whole: bool, deadline: Deadline) -> Re
         is_whole: whether the text must be complete at its end.
         deadline: the deadline of the answer.
     """
-    with deadline.part(0.5) as part:  # explaining the place takes the other half
-        read, size = 0, 4
-        while read < len(text):
-            if part.is_over:
-                return _refusal(text, read, at, part, True)
-            began = clock.now()
-            if not at.accept_string(text[read : read + size]):
-                break
-            read = min(read + size, len(text))
-            seconds = clock.now() - began
-            size = 2 * size if seconds < QUICK else max(size // 2, 1) if seconds > SLOW else size
-        else:
-            if not is_whole or at.is_completed():
-                return None
-            return _refusal(text, read, at, deadline, False)
-        read, refused = _halved(text, read, min(read + size, len(text)), at, part)
-        if refused - read > 1:
+    part = deadline.part(0.5)  # explaining the place takes the other half
+    read, size = 0, 4
+    while read < len(text):
+        if part.is_over:
             return _refusal(text, read, at, part, True)
+        began = clock.now()
+        if not at.accept_string(text[read : read + size]):
+            break
+        read = min(read + size, len(text))
+        seconds = clock.now() - began
+        size = 2 * size if seconds < QUICK else max(size // 2, 1) if seconds > SLOW else size
+    else:
+        if not is_whole or at.is_completed():
+            return None
+        return _refusal(text, read, at, deadline, False)
+    read, refused = _halved(text, read, min(read + size, len(text)), at, part)
+    if refused - read > 1:
+        return _refusal(text, read, at, part, True)
     return _refusal(text, read, at, deadline, False)
 
 

@@ -94,7 +94,7 @@ class SequenceNumbers:
             BudgetExceeded: too many sequences or bytes, or told to stop. Nothing can be found afterwards.
             UnsupportedGrammar: the parser would reduce forever.
         """
-        self.account.stop, self.account.cell = stop, stop.cell
+        self.account.stop_by(stop)
         with cython.nogil:
             for i in range(found.shape[0]):
                 found[i] = cython.cast(cython.int, self.before(terminals[i], rests[i]))

@@ -1,0 +1,1 @@
+cdef double read() noexcept nogil
