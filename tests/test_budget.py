@@ -196,7 +196,7 @@ def arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[weakref.ref[Any]]]:
 
     def exploring(*arguments: Any) -> Any:
         byte_tables, follow = arguments[2:4]
-        made.extend(map(weakref.ref, (byte_tables.first, *follow)))
+        made.extend(map(weakref.ref, (byte_tables.first_bits, *follow)))
         deadlines.pop().cancel()
         return inner(*arguments)
 

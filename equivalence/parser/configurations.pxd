@@ -18,7 +18,7 @@ cdef class Configurations:
     cdef Facts[::1] facts
     cdef const Py_ssize_t[::1] class_of_byte
     cdef ByteClass[::1] byte_classes
-    cdef const unsigned char[:, ::1] first
+    cdef const unsigned long long[:, ::1] first_bits
     cdef unsigned char[::1] same
     cdef readonly Py_ssize_t n_states, n_classes
     cdef readonly Account account

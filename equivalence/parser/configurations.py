@@ -17,6 +17,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.parser.automaton import Automaton
@@ -55,7 +56,7 @@ class Configurations:
         facts: for each configuration: the ASCII bytes that are known to lead back to it, as four words of 32
             bits; whether all characters of several bytes lead back to it (2: each of their bytes does), and
             whether that is known; its label and its number of ports.
-        class_of_byte, byte_classes, first: `class_row`, `rows` and `first_rows` of `ByteTables`.
+        class_of_byte, byte_classes, first_bits: `class_row`, `rows` and `bits` of `ByteTables`.
         same: uint8[B], scratch memory for the classes that several states treat like the one before.
     """
 
@@ -73,12 +74,12 @@ class Configurations:
         self.class_of_byte = byte_tables.class_row
         self.n_states = automaton.n_states
         self.n_classes = byte_tables.n_classes
-        account.claim((rows + 2) * (4 * self.n_classes + 64) + (self.n_states + 41) * self.n_classes)
+        account.claim((rows + 2) * (4 * self.n_classes + 64) + self.n_classes)
         self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = empty(FACTS, rows + 2)
         self.byte_classes = byte_tables.rows
-        self.first = byte_tables.first_rows
+        self.first_bits = byte_tables.bits
         self.same = np.empty(self.n_classes, np.uint8)
         self.configurations.pair(-1, 0)
         self.begin_row(0)
@@ -102,7 +103,7 @@ class Configurations:
         for i in range(at + 2 + self.configurations.pool[at + 1], at + length, 2):
             state = self.configurations.pool[i]
             for c in range(self.n_classes):  # -1 is not known yet, 0 is REJECT
-                self.steps[configuration, c] |= -cython.cast(cython.int, self.first[state, c])
+                self.steps[configuration, c] |= -cython.cast(cython.int, has_bit(self.first_bits, state, c))
         self.facts[configuration].label = self.configurations.pool[at]
         self.facts[configuration].n_ports = self.configurations.pool[at + 1]
         return configuration
@@ -223,10 +224,10 @@ class Configurations:
                     continue
                 alike: cython.bint = True
                 for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                    callee = self.automaton.calls[i].callee
-                    if callee < 0:
-                        callee = self.automaton.counted[-1 - callee].start
-                    if self.first[callee, other] or self.first[callee, byte_class]:
+                    begin = self.automaton.calls[i].callee
+                    if begin < 0:
+                        begin = self.automaton.counted[-1 - begin].start
+                    if has_bit(self.first_bits, begin, other) or has_bit(self.first_bits, begin, byte_class):
                         alike = False
                 if alike:
                     self.steps[configuration, other] = cython.cast(cython.int, following)

@@ -25,6 +25,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.automaton import Automaton
@@ -199,7 +200,7 @@ class Space(Configurations):
         label: cython.Py_ssize_t = ABOVE_LABELS
         for i in range(begin, end, 2):
             state = self.configurations.pool[i]
-            if self.first[state, byte_class]:
+            if has_bit(self.first_bits, state, byte_class):
                 before = n
                 n = self.add_now(state, self.configurations.pool[i + 1], n)
                 self.sort_in(state, before, n)
@@ -226,7 +227,7 @@ class Space(Configurations):
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
             callee = self.automaton.calls[k].callee
             start = callee if callee >= 0 else self.automaton.counted[-1 - callee].start
-            if not self.first[start, byte_class]:
+            if not has_bit(self.first_bits, start, byte_class):
                 continue
             top = tail
             if self.automaton.calls[k].back >= 0:

@@ -196,7 +196,7 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        n_bytes = 0 if self._summaries is None else self._summaries.nbytes
+        n_bytes = self._fixed.byte_tables.nbytes + (0 if self._summaries is None else self._summaries.nbytes)
         self._kept_bytes = n_bytes + (0 if self.reachable is None else self.reachable.nbytes)
 
     # the lock must be held for the methods below

@@ -17,6 +17,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.hashing import mix
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
@@ -178,7 +179,7 @@ class Store(BaseStore):
                 continue
             byte_class = self.space.class_of_byte[byte]
             for i in range(begin, end, 2):
-                if self.space.first[self.space.configurations.pool[i], byte_class]:
+                if has_bit(self.space.first_bits, self.space.configurations.pool[i], byte_class):
                     if found != none:
                         return none
                     found = byte

@@ -16,6 +16,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
@@ -162,7 +163,7 @@ class WalkOutput(Summariser):
                 self.follow_all()
                 return
             for c in range(self.space.n_classes):
-                self.followers[c] |= self.space.first[back, c]
+                self.followers[c] |= has_bit(self.space.first_bits, back, c)
         self.count_followers()
 
     @cython.final

@@ -19,6 +19,7 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
@@ -175,7 +176,7 @@ class Walker(WalkOutput):
             return False
         n: cython.Py_ssize_t = 0
         for byte in range(256):
-            n += self.space.first[symbol, self.space.class_of_byte[byte]] != 0
+            n += has_bit(self.space.first_bits, symbol, self.space.class_of_byte[byte])
         return n >= self.wide_bytes
 
     def read_long(self, pending, symbol, own, begin, is_new):

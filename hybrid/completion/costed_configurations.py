@@ -130,8 +130,8 @@ class CostedConfigurations:
         self._classes: list[int] = self._class_of_byte.tolist()
         self._data, self._offsets = vocabulary.flat
         self._tokens = vocabulary.tokens
-        n_states, n_classes = tables.byte_tables.first.shape
-        fixed = n_states * (2 * n_classes + 48)  # the space's copy of its network does not count
+        n_states, n_classes = len(tables.byte_tables.first_bits), tables.byte_tables.n_classes
+        fixed = n_states * (n_classes + 48)  # what the space has for each state does not count
         self._account = account = Account(None, most_bytes + fixed, excess)
         self._space = Space(
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
