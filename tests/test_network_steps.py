@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import xgrammar
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
@@ -241,6 +242,16 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
     assert calls[:, 0].tolist() == [1] * (2**10 + 1)
     assert len(final) == len(edge_starts) - 1 == len(call_starts) - 1 == 2**10 + 4
     assert final.sum() == 2**9 + 1
+
+
+@pytest.mark.parametrize(("n", "dtype"), [(100, np.int16), (40_000, np.int32)])
+def test_what_below_sets_need_is_kept_in_few_bits(n: int, dtype: type) -> None:
+    network = build_network(xgrammar.Grammar.from_ebnf(f'root ::= "{"ab" * (n // 2)}"'), token_bytes=4)
+    assert network._packed[0].dtype == dtype
+    (_, _, final, edge_starts, edges, *_), *_ = unpacked(*network._packed)
+    assert sorted(np.diff(edge_starts).tolist()) == [0] + n * [1] and final.sum() == 1
+    assert sorted(edges[:, 0].tolist()) == sorted(b"ab" * (n // 2))
+    assert len(set(edges[:, 2].tolist())) == n
 
 
 def test_deterministic_states_stop() -> None:

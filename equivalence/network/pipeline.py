@@ -251,12 +251,23 @@ class NetworkPipeline:
         at = put(to, at, merging.class_of, n)
         at = put(to, at, merging.class_of_counted, merging.all_counted)
         put(to, at, order, order.shape[0])
-        # States, rules and bytes need 32 bits; bounds of repeats may need more. Most grammars keep this data
-        # and never use it: in 64 bits it was a fifth of the memory of a schema.
-        narrow: object = np.empty(total, np.int32)
-        numbers_to: cython.int[::1] = narrow
+        # States, rules and bytes need 16 or 32 bits; bounds of repeats may need more. Most grammars keep this
+        # data and never use it: in 64 bits it was a fifth of the memory of a schema.
+        bits: cython.Py_ssize_t = 0
         for i in range(total):
-            numbers_to[i] = cython.cast(cython.int, to[i])
+            bits |= to[i] if to[i] >= 0 else -1 - to[i]
+        is_short: cython.bint = bits < 1 << 15
+        narrow: object = np.empty(total, np.int16 if is_short else np.int32)
+        shorts: cython.short[::1]
+        integers: cython.int[::1]
+        if is_short:
+            shorts = narrow
+            for i in range(total):
+                shorts[i] = cython.cast(cython.short, to[i])
+        else:
+            integers = narrow
+            for i in range(total):
+                integers[i] = cython.cast(cython.int, to[i])
         counted = NO_NUMBERS
         if merging.all_counted:
             counted = np.array(self.counted)
@@ -276,7 +287,7 @@ NOTHING = cython.declare(cython.const[cython.Py_ssize_t][::1], NO_NUMBERS)
 
 
 def unpacked(
-    numbers: NDArray[np.int32], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
+    numbers: NDArray[Any], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
     n_classes: int, n_counted: int,
 ) -> tuple[Any, ...]:  # fmt: skip
     """From the result of `NetworkPipeline.packed`: the arguments of `below_sets.MergedStates`; the counted

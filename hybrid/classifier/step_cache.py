@@ -30,6 +30,9 @@ check_source(__name__)
 
 STEP = Kind("configuration token following unused", np.int32)
 
+FEW = 64
+"""Slots at first, for 32 steps: a kilobyte, which is new to the process with each new grammar."""
+
 
 @cython.final
 @cython.no_gc
@@ -47,7 +50,7 @@ class StepCache:
     def __init__(self) -> None:
         self.former = None
         self.count = 0
-        self.use(absent(STEP, 256))
+        self.use(absent(STEP, FEW))
 
     def __len__(self) -> int:
         """Number of known steps."""

@@ -20,21 +20,23 @@ class Durations:
     """Counts by range and their sum, for each set of labels; not thread-safe."""
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, ...], list[int]] = {}
-        self._sums: dict[tuple[str, ...], float] = {}
+        # for each set of labels, the counts by range, and the sum at the end
+        self._found: dict[tuple[str, ...], list[Any]] = {}
 
     def add(self, labels: tuple[str, ...], seconds: float) -> None:
         """Count a duration."""
-        counts = self._counts.setdefault(labels, [0] * (len(BOUNDS) + 1))
-        counts[bisect_left(BOUNDS, seconds)] += 1
-        self._sums[labels] = self._sums.get(labels, 0.0) + seconds
+        found = self._found.get(labels)
+        if found is None:
+            found = self._found[labels] = [0] * (len(BOUNDS) + 1) + [0.0]
+        found[bisect_left(BOUNDS, seconds)] += 1
+        found[-1] += seconds
 
     def snapshot(self) -> dict[str, Any]:
         """A new dict, nested by label: "sum", and "counts" by range."""
         found: dict[str, Any] = {}
-        for labels, counts in self._counts.items():
+        for labels, (*counts, total) in self._found.items():
             place = found
             for label in labels:
                 place = place.setdefault(label, {})
-            place.update(sum=self._sums[labels], counts=list(counts))
+            place.update(sum=total, counts=counts)
         return found

@@ -9,7 +9,7 @@ Limits: errors are not cached. The limit covers the cache only: a grammar that i
 it is in use. The cache is freed with the last of its compilers.
 
 A classifier grows while matchers use it, and does not tell the cache. So the cache measures sizes again: that
-of each grammar that is found, and at every call those of some others, in turn.
+of each grammar that is found, and at every call that of another one, in turn.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from equivalence import Vocabulary, forks
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
-
-N_REMEASURED = 2
-"""Grammars that are measured again with each call; 1 us each, or 5 us with cold caches."""
-
 
 class _UnderWay:
     """A grammar that is being compiled.
@@ -237,14 +233,13 @@ class MemoryCache:
     # callers of the methods below hold the lock
 
     def _measure_again(self, *keys: Any) -> None:
-        """Measure some grammars again, and those whose turn it is."""
+        """Measure some grammars again, and the one whose turn it is; 1 us each, or 5 with cold caches."""
         if not self._to_measure:
             self._to_measure = list(self._kept)
-        for one in [*keys, *self._to_measure[-N_REMEASURED:]]:
+        for one in (*keys, self._to_measure.pop()):
             known = self._kept.get(one)
             if known is not None:
                 self._note_size(one, known[0].memory_size_bytes)
-        del self._to_measure[-N_REMEASURED:]
 
     def _note_size(self, key: Any, size: int) -> None:
         """Record the new size of a grammar."""

@@ -68,14 +68,16 @@ class Writer:
     _rows: Rows
     _depth: cython.Py_ssize_t
     _is_live: list
-    _behind: dict  # the grammar's state after a value, for each state after it
+    _n: cython.Py_ssize_t  # the number of states
+    _behind: list  # the grammar's state after a value, for each state after it; None: not written yet
     _todo: list  # the states in `_behind` after which nothing is written yet
     _end: cython.Py_ssize_t
 
     def __init__(self, emitter: Emitter, automaton: Structure, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
         self._is_live = automaton.is_live
-        self._behind, self._todo = {}, []
+        self._n = len(automaton.accepting)
+        self._behind, self._todo = [None] * self._n, []
 
     @cython.cfunc
     def _live(self, edges: list) -> list:
@@ -92,7 +94,7 @@ class Writer:
     @cython.cfunc
     def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state of the grammar after a value."""
-        known = self._behind.get(state)
+        known = self._behind[state]
         if known is not None:
             return known
         found = self._rows.state()
@@ -113,16 +115,18 @@ class ObjectWriter(Writer):
 
     _automaton: ObjectAutomaton
     _skipped: list
-    _lasts: dict  # `_last` of each state
-    _extra: dict  # the edges of undeclared keys, by `_last` of the state
-    _trees: dict  # the declared keys that may come next in each state
     _keys_below: TreeWriter
-    _opened: dict  # the grammar's state after the opening quote of a key, for each state
+    # for each state, None until it is known:
+    _lasts: list  # `_last`
+    _extra: list  # the edges of undeclared keys, for each state that is the `_last` of another
+    _trees: list  # the declared keys that may come next
+    _opened: list  # the grammar's state after the opening quote of a key
 
     def __init__(self, emitter: Emitter, automaton: ObjectAutomaton, depth: cython.Py_ssize_t) -> None:
         Writer.__init__(self, emitter, automaton, depth)
         self._automaton, self._skipped = automaton, automaton.skipped
-        self._lasts, self._extra, self._trees, self._opened = {}, {}, {}, {}
+        self._lasts, self._extra = [None] * self._n, [None] * self._n
+        self._trees, self._opened = [None] * self._n, [None] * self._n
         self._keys_below = TreeWriter(self._rows, self._key_ends)
 
     def write(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
@@ -147,7 +151,7 @@ class ObjectWriter(Writer):
     @cython.exceptval(-2, check=False)
     def _last(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state after all remaining declared keys are passed over, or -1 if that is impossible."""
-        known = self._lasts.get(state)
+        known = self._lasts[state]
         if known is not None:
             return known
         passed: list = []
@@ -155,7 +159,7 @@ class ObjectWriter(Writer):
         n: cython.Py_ssize_t = len(self._automaton.names)
         position: list = self._automaton.position
         while last >= 0 and self._is_live[last] and position[last] < n:
-            known = self._lasts.get(last)
+            known = self._lasts[last]
             if known is not None:
                 last = known
                 break
@@ -178,7 +182,7 @@ class ObjectWriter(Writer):
         last = self._last(state)
         if last < 0:
             return []
-        known = self._extra.get(last)
+        known = self._extra[last]
         if known is None:
             found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
             known = self._extra[last] = [(number, edges) for number, edges in found if edges]
@@ -187,18 +191,19 @@ class ObjectWriter(Writer):
     @cython.cfunc
     def _tree(self, state: cython.Py_ssize_t) -> KeyTree:
         """Return the declared keys that may come next."""
-        known = self._trees.get(state)
+        known = self._trees[state]
         if known is not None:
             return known
         automaton = self._automaton
         names, position, edges = automaton.names, automaton.position, automaton.edges
         chain: list = []
-        while state >= 0 and state not in self._trees and self._is_live[state]:
+        while state >= 0 and self._trees[state] is None and self._is_live[state]:
             if position[state] == len(names):
                 break
             chain.append(state)
             state = self._skipped[state]
-        tree: KeyTree = self._trees.get(state, NO_KEYS)
+        known = self._trees[state] if state >= 0 else None
+        tree: KeyTree = NO_KEYS if known is None else known
         for one in reversed(chain):
             if self._live(edges[one]):
                 tree = tree.with_key(names[position[one]], one)
@@ -212,7 +217,7 @@ class ObjectWriter(Writer):
     @cython.cfunc
     def _keys(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the state of the grammar after the opening quote of a key."""
-        known = self._opened.get(state)
+        known = self._opened[state]
         if known is not None:
             return known
         tree, extras = self._tree(state), self._extras(state)

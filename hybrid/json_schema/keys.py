@@ -27,10 +27,12 @@ class Branch:
     Attributes:
         label: the characters that it reads, at least one.
         below: the subtree after them.
+        behind_first: the state of the rules after its first character; -1 if it is not written yet.
     """
 
     def __init__(self, label: str, below: KeyTree) -> None:
         self.label, self.below = label, below
+        self.behind_first = -1
 
 
 @cython.final
@@ -41,10 +43,12 @@ class KeyTree:
     Attributes:
         branches: the branches, by the first character of their labels.
         state: the state of the object in which the key that ends here is read; -1 if no key ends here.
+        begin: the state of the rules in which it starts; -1 if it is not written yet.
     """
 
     def __init__(self, branches: dict, state: cython.Py_ssize_t = -1) -> None:
         self.branches, self.state = branches, state
+        self.begin = -1
 
     def with_key(self, key: str, state: cython.Py_ssize_t) -> KeyTree:
         """Return a copy of the tree with one more key."""

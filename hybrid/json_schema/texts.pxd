@@ -5,8 +5,6 @@ from hybrid.json_schema.rows cimport Rows
 cdef class TreeWriter:
     cdef Rows _rows
     cdef object _ended
-    cdef dict _nodes
-    cdef dict _behind_first
     cdef list _todo
 
     cpdef Py_ssize_t state_of(self, KeyTree tree) except -1

@@ -34,7 +34,7 @@ _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n
 @cython.final
 @cython.cclass
 class TreeWriter:
-    """Writes trees.
+    """Writes trees. A tree is written only once, and remembers where.
 
     Args:
         rows: where they are written.
@@ -44,19 +44,16 @@ class TreeWriter:
 
     def __init__(self, rows: Rows, ended: Callable[[int, int], None]) -> None:
         self._rows, self._ended = rows, ended
-        self._nodes = {}  # the state of each tree
-        self._behind_first = {}  # the state of each branch after its first character
         self._todo = []
 
     def state_of(self, tree: KeyTree) -> cython.Py_ssize_t:
         """Return the state in which a tree starts."""
-        found = self._nodes.get(tree)
-        if found is not None:
-            return found
-        state = self._rows.state()
-        self._nodes[tree] = state
-        self._todo.append((tree, state))
-        return state
+        if not tree.branches and tree.state < 0:
+            raise ValueError("a tree without keys cannot be written: all writers share it")
+        if tree.begin < 0:
+            tree.begin = self._rows.state()
+            self._todo.append((tree, tree.begin))
+        return tree.begin
 
     def write(self, tree: KeyTree, state: cython.Py_ssize_t) -> object:
         """Request that a tree is written so that it starts in a state; `finish` writes it."""
@@ -77,16 +74,10 @@ class TreeWriter:
         if not _is_plain(label):
             _spell(self._rows, state, label, self.state_of(branch.below))
             return
-        known = self._behind_first.get(branch)
-        found: cython.Py_ssize_t
-        if known is not None:
-            found = known
-        else:  # versions of a tree share what follows the first character
-            found = self.state_of(branch.below)
-            if len(label) > 1:
-                found = self._rows.run(label, 1, found)
-            self._behind_first[branch] = found
-        self._rows.letter(state, label[0], found)
+        if branch.behind_first < 0:  # versions of a tree share what follows the first character
+            below = self.state_of(branch.below)
+            branch.behind_first = self._rows.run(label, 1, below) if len(label) > 1 else below
+        self._rows.letter(state, label[0], branch.behind_first)
 
 
 @cython.cfunc
