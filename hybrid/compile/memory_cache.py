@@ -27,6 +27,7 @@ from equivalence import Vocabulary, forks
 from equivalence.deadline import Deadline
 from hybrid.compiled import CompiledGrammar
 
+
 class _UnderWay:
     """A grammar that is being compiled.
 
