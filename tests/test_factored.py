@@ -97,7 +97,8 @@ def test_classes_decide_by_the_definition_on_random_grammars(seed: int) -> None:
         try:
             check_grammar(grammar, [*letters, *sorted(words)], letters, 4, 10)
         except UnsupportedGrammar as error:  # rules that derive themselves
-            assert "would reduce forever" in str(error)
+            if "would reduce forever" not in str(error):
+                raise
 
 
 # ---- bounds, and odd vocabularies
