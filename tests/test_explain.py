@@ -268,6 +268,17 @@ def test_a_schema_without_a_form_for_xgrammar_is_explained() -> None:
     assert matcher.explain().sentence == 'expected ["\\-a-z]'
 
 
+@pytest.mark.parametrize(("pattern", "text"), [("[ab]{3,500}", "aa"), ("([ab]{3,300}c){2,200}", "aaac")])
+def test_long_repeats_in_a_pattern_are_explained_by_the_pattern(pattern: str, text: str) -> None:
+    """XGrammar makes rules of their own of them."""
+    grammar = f'root ::= "c" word "d"\nword ::= Regex("{pattern}")'
+    matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_grammar(grammar))
+    assert matcher.accept_string("c" + text)
+    told = matcher.explain()
+    assert told.sentence == f"expected text that matches {pattern}" and told.rules == ("root", "word")
+    assert told.next_bytes == set(b"ab")
+
+
 def test_threads_share_a_grammar() -> None:
     compiled = GrammarCompiler(BYTES).compile_json_schema(SCHEMA)
 

@@ -32,6 +32,11 @@ pytestmark = pytest.mark.kernels
         ('root ::= Regex("a+(b|c)?")', 'root ::= "a"+ [bc]?'),
         ('root ::= "c" Regex("[ab]{2,3}") "c"', 'root ::= "c" [ab] [ab] [ab]? "c"'),
         ('root ::= x{2,9} "c"\nx ::= Regex("ab?")', 'root ::= ("a" "b"?){2,9} "c"'),
+        # XGrammar makes rules of their own of long repeats
+        ('root ::= Regex("[ab]{3,500}")', "root ::= [ab]{3,500}"),
+        ('root ::= "c" Regex("([ab]{3,300})?c")', 'root ::= "c" ([ab]{3,300})? "c"'),
+        ('root ::= Regex("([ab]{3,300}c){2,200}")', 'root ::= ([ab]{3,300} "c"){2,200}'),
+        ('root ::= Regex("(a[bc]{2,150}|b){130,}")', 'root ::= ("a" [bc]{2,150} | "b"){130,}'),
         # the strings of a substring rule are read completely
         ('root ::= "c" Substring("ab") "c"', 'root ::= "c" "ab"? "c"'),
     ],
