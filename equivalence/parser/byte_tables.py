@@ -17,7 +17,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.bits import from_bit, has_bit
+from cython.cimports.equivalence.arrays.bits import ALL_BITS, has_bit
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
@@ -54,7 +54,7 @@ class ByteTables:
     Attributes:
         class_of_byte: int64[256], ascending.
         first_bits: uint64[S, ceil(B / 64)], a bit for each class that a state can read next, also by a call.
-            Bytes in place of bits were a sixth of the memory of a schema, and took four times as long.
+            Bytes in place of bits were a sixth of the memory of a schema.
         n_classes: B.
         rows: for each class its first byte, and its ASCII bytes as four words of 32 bits, signed as in the
             trie.
@@ -133,8 +133,17 @@ def fill_bits(automaton, class_of_byte, ranks, bits, account, room):
         for k in range(automaton.edge_starts[state], automaton.edge_starts[state + 1]):
             low = class_of_byte[automaton.edges[k].first]
             high = class_of_byte[automaton.edges[k].last]
-            for w in range(low >> 6, (high >> 6) + 1):
-                bits[state, w] |= from_bit(max(low - 64 * w, 0)) & ~from_bit(high + 1 - 64 * w)
+            first: cython.Py_ssize_t = low >> 6
+            last: cython.Py_ssize_t = high >> 6
+            from_low: cython.ulonglong = ALL_BITS << (low & 63)
+            to_high: cython.ulonglong = ALL_BITS >> (63 - (high & 63))
+            if first == last:
+                bits[state, first] |= from_low & to_high
+            else:
+                bits[state, first] |= from_low
+                for w in range(first + 1, last):
+                    bits[state, w] = ALL_BITS
+                bits[state, last] |= to_high
         for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
             begin = begin_of(automaton, k)
             for w in range(bits.shape[1]):
