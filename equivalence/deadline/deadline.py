@@ -39,13 +39,13 @@ check_source(__name__)
 
 Seconds = float | None
 
-FEWEST = cython.declare(cython.Py_ssize_t, 32)
+CHECKS_A_LOOK = cython.declare(cython.Py_ssize_t, 32)
 """A kernel with quick steps looks at the clock at each 32nd check, which costs a check a nanosecond."""
 
-QUICK = cython.declare(cython.double, 5e-5)
+QUICK_SECONDS = cython.declare(cython.double, 5e-5)
 """If more seconds have passed since the last look, it looks at the next check again."""
 
-HEARD = cython.declare(cython.double, 0.05)
+HEARING_SECONDS = cython.declare(cython.double, 0.05)
 """Seconds between two looks whether Ctrl-C was pressed. They need the interpreter's lock, for which a thread
 may wait 5 ms."""
 
@@ -250,9 +250,9 @@ class Stop:
         if now >= self._deadline._ends or published_int(cython.address(self._deadline._is_cancelled)):
             with cython.gil:
                 self.check()
-        self._every = 1 if now - self._looked > QUICK else min(2 * self._every, FEWEST)
+        self._every = 1 if now - self._looked > QUICK_SECONDS else min(2 * self._every, CHECKS_A_LOOK)
         self._looked = now
-        if now - self._heard > HEARD:
+        if now - self._heard > HEARING_SECONDS:
             if self._heard > 0.0:  # a kernel seldom takes so long
                 with cython.gil:
                     self._hear()
