@@ -112,6 +112,36 @@ def test_steps_and_loops(name: str) -> None:
     assert n_loops or name == "left"
 
 
+MANY_CLASSES = """root ::= part | TagDispatch(("<", part), loop_after_dispatch=false) | root2{2,9}
+root2 ::= part "!" | part root2
+part ::= """ + " | ".join(
+    [f'[\\x{33 + i:02x}-\\x{126 - i:02x}] "{chr(97 + i % 26)}{i}"' for i in range(46)]
+    + [f'[\\u{0x80 + i:04x}-\\u{0xFF - i:04x}] "{i}"' for i in range(64)]
+)  # fmt: skip
+"""Has more than 128 classes of bytes, and states that can read any byte."""
+
+
+@pytest.mark.parametrize("grammar", [*GRAMMARS.values(), MANY_CLASSES])
+def test_states_can_read_what_their_edges_and_calls_can(grammar: str) -> None:
+    network = build_network(xgrammar.Grammar.from_ebnf(grammar), token_bytes=8)
+    _, edge_starts, edges, call_starts, calls, counted = network.automaton[:6]
+    automaton = Automaton(network.automaton)
+    tables = ByteTables(automaton, call_ranks(automaton))
+
+    @cache
+    def readable(state: int) -> frozenset[int]:
+        bytes_: set[int] = set()
+        for low, high, _ in edges[edge_starts[state] : edge_starts[state + 1]].tolist():
+            bytes_ |= set(range(low, high + 1))
+        for callee, _ in calls[call_starts[state] : call_starts[state + 1]].tolist():
+            bytes_ |= readable(callee if callee >= 0 else int(counted[-1 - callee, 0]))
+        return frozenset(bytes_)
+
+    wanted = [[byte in readable(state) for byte in range(256)] for state in range(network.n_states)]
+    assert (tables.first[:, tables.class_of_byte] == wanted).all()
+    assert (tables.n_classes > 128) == (grammar == MANY_CLASSES)
+
+
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_follow_sets_have_what_can_be_read_below_contexts(name: str) -> None:
     """The sets of rules are those of contexts and symbols on stacks, which are computed with more care."""
