@@ -19,6 +19,7 @@ fork, the file belongs to event loops, and together they took 4% of the time to 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import traceback
@@ -28,7 +29,10 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.atomic import publish_int, published_int
 from cython.cimports.equivalence.deadline.clock import read
-from cython.cimports.equivalence.deadline.system import PyOS_InterruptOccurred
+from cython.cimports.equivalence.deadline.system import (
+    PyOS_InterruptOccurred,
+    PyThread_get_thread_ident,
+)
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.math import INFINITY
 
@@ -51,6 +55,19 @@ may wait 5 ms."""
 
 # `signal.getsignal` first looks for the name of a number, with an exception: 25 us
 _handler_of = getattr(signal, "_signal", signal).getsignal
+
+_main_thread = cython.declare(cython.ulong, 0)
+
+
+def _find_main_thread() -> None:
+    """Note which thread is the main one: after a fork it is the one that forked."""
+    global _main_thread
+    _main_thread = threading.main_thread().ident
+
+
+_find_main_thread()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_find_main_thread)
 
 
 @cython.cclass
@@ -180,8 +197,11 @@ class Deadline:
     def tell_not(self, call: Callable[[], object]) -> object:
         """Take back a call."""
         with cython.critical_section(self):
-            if self._told is not None and call in self._told:
-                self._told.remove(call)
+            told: list = self._told
+            for i in range(0 if told is None else len(told)):
+                if told[i] == call:
+                    del told[i]
+                    break
 
 
 @cython.final
@@ -253,17 +273,19 @@ class Stop:
         self._every = 1 if now - self._looked > QUICK_SECONDS else min(2 * self._every, CHECKS_A_LOOK)
         self._looked = now
         if now - self._heard > HEARING_SECONDS:
-            if self._heard > 0.0:  # a kernel seldom takes so long
+            if self._heard > 0.0 and PyThread_get_thread_ident() == _main_thread:
                 with cython.gil:
                     self._hear()
-            self._heard = max(now, self._heard)
+            self._heard = now  # a kernel seldom takes so long that it looks again
         return self._every - 1
 
     def _hear(self):
-        """Raise `KeyboardInterrupt` if Ctrl-C was pressed. Only the main thread may ask."""
-        if threading.get_ident() != threading.main_thread().ident:
-            self._heard = INFINITY
-        elif _handler_of(signal.SIGINT) is signal.default_int_handler and PyOS_InterruptOccurred():
+        """Raise `KeyboardInterrupt` if Ctrl-C was pressed. Only the main thread may ask.
+
+        No code of Python's runs here: it would call the program's handlers of signals in the middle of a
+        kernel.
+        """
+        if _handler_of(signal.SIGINT) is signal.default_int_handler and PyOS_InterruptOccurred():
             raise KeyboardInterrupt
         return 0
 

@@ -26,3 +26,8 @@ cdef extern from *:
 # one. Needs the interpreter's lock.
 cdef extern from "Python.h":
     int PyOS_InterruptOccurred()
+
+
+# The number of this thread, as `threading.get_ident` gives it. Needs no lock.
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() noexcept nogil
