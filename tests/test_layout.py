@@ -28,7 +28,8 @@ PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
     "atomic, errors, source_check, context_values, weak_methods",
-    "deadline, forks, store",
+    "forks, store",
+    "deadline",
     "arguments, arrays, bounds, json_text, runs",
     "network, parser, trie",
     "walks",

@@ -27,7 +27,8 @@ def checkout(tmp_path: Path) -> Path:
     for room in ("arrays", "deadline"):
         shutil.copytree(original / room, package / room)
     (package / "__init__.py").write_text("from equivalence import source_check\n\nsource_check.require()\n")
-    for pattern in ("source_check.p*", "errors.py", "atomic.pxd", "cython_shared_*"):  # all import the last
+    modules = "errors.py", "forks.py", "weak_methods.py", "atomic.pxd"
+    for pattern in ("source_check.p*", *modules, "cython_shared_*"):  # all extensions import the last
         for path in original.glob(pattern):
             shutil.copy(path, package)
     (tmp_path / "setup.py").write_text("")

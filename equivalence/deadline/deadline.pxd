@@ -4,7 +4,7 @@ cdef class Deadline:
     cdef int _is_cancelled
     cdef list _told, _parts
 
-    cdef bint passed(self) noexcept nogil
+    cdef bint passed(self, double now) noexcept nogil
 
 
 cdef class Stop:

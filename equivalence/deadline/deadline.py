@@ -19,7 +19,6 @@ fork, the file belongs to event loops, and together they took 4% of the time to 
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import traceback
@@ -36,6 +35,7 @@ from cython.cimports.equivalence.deadline.system import (
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.math import INFINITY
 
+from equivalence import forks
 from equivalence.deadline.clock import LONGEST
 from equivalence.errors import BudgetExceeded
 
@@ -66,8 +66,7 @@ def _find_main_thread() -> None:
 
 
 _find_main_thread()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_find_main_thread)
+forks.in_child(_find_main_thread)
 
 
 @cython.cclass
@@ -107,13 +106,11 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         """Whether the computation must end."""
-        return self.passed()
+        return self.passed(read())
 
-    def passed(self):
-        """`is_over`, in compiled code."""
-        if published_int(cython.address(self._is_cancelled)):
-            return True
-        return self._ends != INFINITY and read() >= self._ends
+    def passed(self, now):
+        """`is_over` at a time."""
+        return now >= self._ends or published_int(cython.address(self._is_cancelled)) != 0
 
     @property
     def left(self) -> Seconds:
@@ -132,7 +129,7 @@ class Deadline:
         Raises:
             BudgetExceeded: there is no time left, or less than that; the message names the phase.
         """
-        if self.passed():
+        if self.passed(read()):
             raise self.error(phase)
         left = self.left if seconds else None
         if left is not None and left < seconds:
@@ -254,7 +251,7 @@ class Stop:
         Raises:
             BudgetExceeded: there is none.
         """
-        if self._deadline.passed():
+        if self._deadline.passed(read()):
             raise self._deadline.error(self._phase)
 
     def look(self):
@@ -267,7 +264,7 @@ class Stop:
             BudgetExceeded: there is no time left. KeyboardInterrupt: Ctrl-C was pressed.
         """
         now: cython.double = read()
-        if now >= self._deadline._ends or published_int(cython.address(self._deadline._is_cancelled)):
+        if self._deadline.passed(now):
             with cython.gil:
                 self.check()
         self._every = 1 if now - self._looked > QUICK_SECONDS else min(2 * self._every, CHECKS_A_LOOK)

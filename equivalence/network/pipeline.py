@@ -256,18 +256,7 @@ class NetworkPipeline:
         bits: cython.Py_ssize_t = 0
         for i in range(total):
             bits |= to[i] if to[i] >= 0 else -1 - to[i]
-        is_short: cython.bint = bits < 1 << 15
-        narrow: object = np.empty(total, np.int16 if is_short else np.int32)
-        shorts: cython.short[::1]
-        integers: cython.int[::1]
-        if is_short:
-            shorts = narrow
-            for i in range(total):
-                shorts[i] = cython.cast(cython.short, to[i])
-        else:
-            integers = narrow
-            for i in range(total):
-                integers[i] = cython.cast(cython.int, to[i])
+        narrow: object = np.array(to[:total], np.int16 if bits < 1 << 15 else np.int32)
         counted = NO_NUMBERS
         if merging.all_counted:
             counted = np.array(self.counted)

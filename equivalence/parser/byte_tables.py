@@ -17,7 +17,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.bits import ALL_BITS, has_bit
+from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.automaton import Automaton
 from cython.cimports.equivalence.source_check import check_source
@@ -127,6 +127,8 @@ def fill_bits(automaton, class_of_byte, ranks, bits, account, room):
     n: cython.Py_ssize_t = automaton.n_states
     order: cython.Py_ssize_t[::1] = room[:n]
     by_rank(ranks, order, room[n:])  # callees first
+    ones: cython.ulonglong = 0
+    ones = ~ones
     for i in range(n):
         state = order[i]
         account.check()
@@ -135,14 +137,14 @@ def fill_bits(automaton, class_of_byte, ranks, bits, account, room):
             high = class_of_byte[automaton.edges[k].last]
             first: cython.Py_ssize_t = low >> 6
             last: cython.Py_ssize_t = high >> 6
-            from_low: cython.ulonglong = ALL_BITS << (low & 63)
-            to_high: cython.ulonglong = ALL_BITS >> (63 - (high & 63))
+            from_low: cython.ulonglong = ones << (low & 63)
+            to_high: cython.ulonglong = ones >> (63 - (high & 63))
             if first == last:
                 bits[state, first] |= from_low & to_high
             else:
                 bits[state, first] |= from_low
                 for w in range(first + 1, last):
-                    bits[state, w] = ALL_BITS
+                    bits[state, w] = ones
                 bits[state, last] |= to_high
         for k in range(automaton.call_starts[state], automaton.call_starts[state + 1]):
             begin = begin_of(automaton, k)

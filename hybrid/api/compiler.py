@@ -78,7 +78,7 @@ class GrammarCompiler:
             compiled grammars if all their other arguments are equal, too.
         on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
             of time. Compiling is faster then, and the first texts are slower.
-        deterministic: make the same decisions in every process that makes the same calls. No clock is read:
+        deterministic: make the same decisions in every process that makes the same calls. No clock decides:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
         semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (as XGrammar reads it)
