@@ -1,8 +1,9 @@
-"""A small run of `tests.robustness.schema_walks`, and a check that it detects errors.
+"""Small runs of `tests.robustness.schema_walks` and `schema_mixtures`, and checks that they detect errors.
 
-What: walks through schemas whose keywords depend on each other; a matcher that allows too much or too little.
+What: walks through schemas whose keywords depend on each other, and through mixtures of them; a matcher that
+allows too much or too little.
 When: after any change of the meaning of schemas, or of masks.
-Limits: the command walks through real schemas for a given time.
+Limits: the commands take real schemas, for a given time.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from bench.workloads import SchemaFile
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.json_schema import grammar_of_schema
 from tests.matchers import mask_of
-from tests.robustness import schema_walks
+from tests.robustness import schema_mixtures, schema_walks
 from tests.robustness.schema_walks import STOP, TOKENS, Found, Inexact, Walk, exact, walk_all
 
 SCHEMAS: list[tuple[str, Any]] = [
@@ -68,3 +71,25 @@ def test_numbers_that_floats_do_not_hold_have_no_verdict() -> None:
     for text in ("0.1", "1e400", "9007199254740993.0", "1e99999999999999999999"):
         with pytest.raises(Inexact):
             exact(text)
+
+
+FILES = [
+    SchemaFile("conditions", SCHEMAS[4][1], ({"a": 1, "b": 2}, {"a": "x"}, {"b": 0}), ({"a": 1}, {"a": 2})),
+    SchemaFile(
+        "keys", SCHEMAS[1][1], ({"a": 1, "b": [2, 2]}, {"abc": "x", "": None}), ({"a": 1}, {"abcd": 1})
+    ),
+    SchemaFile("recursive", SCHEMAS[6][1], ([], [[], [[]]]), ([[], [], []], [1])),
+]
+
+
+def test_mixtures_find_nothing() -> None:
+    found = schema_mixtures.mix(FILES, 0, 0.0, 80, walks=1)
+    assert found.problems == []
+    assert found.schemas - found.refused > 40 and found.judged > 1500 and found.walks > 40
+
+
+def test_mixtures_find_a_wrong_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        schema_mixtures, "grammar_of_schema", lambda _, options: grammar_of_schema(True, options)
+    )
+    assert any("the instance is invalid" in one for one in schema_mixtures.mix(FILES, 0, 0.0, 10).problems)
