@@ -188,7 +188,8 @@ def _of_growth(name: str, record: Record) -> Iterator[Standing]:
 
 TAGS = (
     ("first mask, ms", 1e-3, "compiling and first mask"),
-    ("masks of a text, ms", 1e-3, "all masks of a new text"),
+    ("masks of the first text, ms", 1e-3, "all masks of the first text"),
+    ("masks of the fifth text, ms", 1e-3, "all masks of the fifth text"),
     ("one the second time, us", 1e-6, "a mask the second time"),
 )
 """What is measured for a tag: the key in the record, its unit in seconds, a description."""
