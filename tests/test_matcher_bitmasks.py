@@ -141,10 +141,28 @@ def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
     assert bitmask.equal(expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+
+
+@DTYPES
+@pytest.mark.parametrize("size", [32, 95, 96, 300])
+def test_masked_logits_are_those_of_the_definition(size: int, dtype: torch.dtype) -> None:
+    random = np.random.default_rng(size)
+    words = random.integers(-(2**31), 2**31, (40, -(-size // 32))).astype(np.int32)
+    words[random.random(words.shape) < 0.3] = 0
+    words[random.random(words.shape) < 0.3] = -1
+    logits = torch.randn(40, size + 3).to(dtype)
+    expected = logits.clone()
+    flags = np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little")[:, :size]
+    expected[:, :size][torch.from_numpy(flags == 0)] = -torch.inf
+    apply_token_bitmask_inplace(logits, torch.from_numpy(words), vocab_size=size)
+    assert torch.equal(logits, expected)
+
+
+@DTYPES
 @pytest.mark.parametrize("size", [1, 31, 33, 71])
 def test_a_row_that_allows_all_leaves_the_next_one_alone(size: int, dtype: torch.dtype) -> None:
-    """XGrammar's kernel writes to the id after the last one if its bits are 0."""
+    """XGrammar's kernel (0.2.8) writes to the id after the last one if its bits are 0."""
     room = torch.zeros(2 * size + 1, dtype=dtype)
     logits = room[: 2 * size].view(2, size)
     bitmask = allocate_token_bitmask(2, size)

@@ -20,10 +20,14 @@ from numpy.typing import NDArray
 
 from equivalence import BitmaskError
 from equivalence.arguments import integer, integer_from, integers, shown
+from hybrid.api.logits import mask_logits
 
 WORDS = torch.int32
-LOGITS = (torch.float32, torch.float16, torch.bfloat16)
-"""The types that XGrammar's own kernels can write."""
+LOGITS = {
+    torch.float32: (torch.int32, -0x800000), torch.float16: (torch.int16, -0x400),
+    torch.bfloat16: (torch.int16, -0x80),
+}  # fmt: skip
+"""The types that XGrammar's own kernels can write: an integer of the same width, and the bits of -inf."""
 
 
 class Rows:
@@ -211,7 +215,7 @@ def apply_token_bitmask_inplace(
         bitmask: (rows, words) or (words,), int32, on the same device.
         vocab_size: number of ids to mask; None means as many as both have.
         indices: the rows of both to mask; None means all, and both must have the same number.
-        backend: XGrammar's kernel.
+        backend: XGrammar's kernel; "auto" and "cpu" are our own for logits on the CPU.
 
     Raises:
         BitmaskError: an argument with which XGrammar's kernels would read or write outside the tensors: a
@@ -249,26 +253,21 @@ def apply_token_bitmask_inplace(
             f"logits have {counts[0]} rows, but the bitmask has {counts[1]}; to mask only some rows, "
             "pass indices"
         )
-    if most and (rows is None or rows):
-        if logits.device.type == "cpu":
-            bitmask = _with_tail(bitmask, most if vocab_size is None else vocab_size)
+    if logits.device.type == "cpu" and backend in ("auto", "cpu"):
+        _mask_on_cpu(logits, bitmask, most if vocab_size is None else vocab_size, rows)
+    elif most and (rows is None or rows):
         xgrammar.apply_token_bitmask_inplace(
             logits, bitmask, vocab_size=vocab_size, indices=rows, backend=backend
         )
 
 
-def _with_tail(bitmask: torch.Tensor, size: int) -> torch.Tensor:
-    """The bitmask with all bits after the last id set.
-
-    XGrammar's CPU kernel (0.2.8) writes to the first zero bit of a row even if it lies after the last id: if
-    a row allows all ids, that is outside the tensor, or id 0 of the next row.
-    """
-    last, rest = size >> 5, size & 31
-    if not rest:
-        return bitmask
-    bitmask = bitmask.clone()
-    bitmask[..., last] |= -1 << rest
-    return bitmask
+def _mask_on_cpu(logits: torch.Tensor, bitmask: torch.Tensor, size: int, rows: list[int] | None) -> None:
+    """Mask some rows of two tensors, or all."""
+    width, infinity = LOGITS[logits.dtype]
+    bits = np.atleast_2d(logits.detach().view(width).numpy())
+    words = np.atleast_2d(bitmask.numpy())
+    for row in range(len(bits)) if rows is None else rows:
+        mask_logits(bits[row], words[row], size, infinity)
 
 
 def _check_layout(logits: torch.Tensor, bitmask: torch.Tensor) -> None:
