@@ -24,16 +24,8 @@ from hybrid.json_schema.places import places_of
 from hybrid.remembering.cursor import number, without_space
 from tests import matchers
 from tests.matchers import STRATEGIES
+from tests.robustness.schema_walks import BYTES, TOKENS, VOCABULARY, Found, Walk
 
-BYTES = [bytes([byte]) for byte in range(256)]
-LONGER = [
-    b'","', b'",', b'"]', b'["', b'"a"', b'a","', b'a","a', b"1,1", b",1", b"[1,1]", b"[[1],[1]]", b"true",
-    b'{"a":', b'":1', b'":1,"', b'{"a":1},{"a":1', b'"a":1,"a', b"  ", b", ", b"},{", b"\\u0061", b"1.0",
-    b"1e0", b"[]", b"ab", b"abc", b',"a', b',"', b', "a', b",[", b",true", b',{"', b"\\/", b'b"]',
-]  # fmt: skip
-TOKENS = [*BYTES, *LONGER]
-STOP = len(TOKENS)
-VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
 COMPILERS = {
     name: GrammarCompiler(VOCABULARY, strategy=name, semantics="json-schema")
     for name in ("auto", *STRATEGIES)
@@ -121,9 +113,6 @@ SCHEMAS = UNIQUE | KEYS
 CLOSE: dict[str, Any] = {"any_whitespace": False, "separators": (",", ":")}
 """Options for texts without white space."""
 
-STEPS = 400
-"""Maximum tokens of a walk: from the fortieth on, they close what is open."""
-
 
 def matcher_of(schema: Any, strategy: str = "auto", **options: Any) -> GrammarMatcher:
     return GrammarMatcher(COMPILERS[strategy].compile_json_schema(schema, strict_mode=False, **options))
@@ -147,68 +136,21 @@ def ends(matcher: GrammarMatcher, text: str | bytes) -> bool:
     return matcher.accept_string(text) and matcher.is_completed()
 
 
-def is_valid(schema: Any, text: bytes) -> bool:
-    """Return whether a text is valid; the last of several equal keys counts."""
-    return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)))
-
-
-LETTERS = [number for number, text in enumerate(TOKENS) if text in (b"a", b"b", b"1", b"0") or text in LONGER]
-
-
-def read_again(matcher: GrammarMatcher, text: list[bytes], draw: random.Random) -> GrammarMatcher:
-    """Take a part of a text back and read it again, and return this matcher or a fork of it."""
-    twin = matcher.fork()
-    back = draw.randrange(len(text) + 1)
-    matcher.rollback(back)
-    for token in text[len(text) - back :]:
-        assert matcher.accept_token(TOKENS.index(token))
-    return draw.choice([matcher, twin])
-
-
-def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, place: int, steps: int = STEPS) -> bool:
-    """Read random tokens, up to the end of a valid text; compare some masks with what is accepted.
-
-    Args:
-        place: which of every seven masks is compared.
-        steps: maximum number of tokens.
-
-    Returns:
-        Whether the text has ended.
-    """
-    matcher.reset()
-    text: list[bytes] = []
-    for step in range(steps):
-        ids = allowed(matcher)
-        assert ids, (schema, text)
-        if step % 7 == place:
-            taken = accepted(matcher)
-            assert ids == taken, (schema, text, [TOKENS[one] for one in {*ids} ^ {*taken} if one < STOP])
-            matcher = read_again(matcher, text, draw)
-            assert allowed(matcher) == ids, (schema, text)
-        if STOP in ids and (step > 60 or draw.random() < 0.05 or len(ids) == 1):
-            assert matcher.accept_token(STOP) and is_valid(schema, b"".join(text)), (schema, text)
-            return True
-        choice = next_token(ids, step, draw)
-        assert matcher.accept_token(choice)
-        text.append(TOKENS[choice])
-    return False
+def walk(matcher: GrammarMatcher, schema: Any, draw: random.Random, most_steps: int = 400) -> bytes:
+    """Read random tokens up to the end of a valid text; compare some masks with what is accepted. Return the
+    text; it is empty if there was no end after many tokens."""
+    found = Found()
+    random_walk = Walk(matcher.compiled_grammar, schema, draw, found, 1 / 7, most_steps)
+    assert random_walk.run() == "", (schema, random_walk.text)
+    return random_walk.text if found.ended else b""
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_walks_end_in_valid_texts_and_masks_are_what_is_accepted(name: str, strategy: str) -> None:
     matcher = matcher_of(SCHEMAS[name], strategy)
     draw = random.Random(f"{name} {strategy}")
-    for place in range(7) if strategy == "classifier" else (1, 5):
-        assert walk(matcher, SCHEMAS[name], draw, place)
-
-
-def next_token(ids: list[int], step: int, draw: random.Random) -> int:
-    """Draw a token from few letters, so that values repeat; after 40 steps, one that closes something."""
-    texts = [one for one in ids if one != STOP]
-    readable = [one for one in texts if TOKENS[one].strip()] or texts
-    few = [one for one in readable if one in LETTERS or TOKENS[one] in b'[]{},:"12\\u8-.e']
-    closing = [one for one in readable if TOKENS[one] in (b"]", b"}", b'"]', b'"')]
-    return draw.choice(closing if step > 40 and closing else few or readable)
+    for _ in range(7 if strategy == "classifier" else 2):
+        assert walk(matcher, SCHEMAS[name], draw)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

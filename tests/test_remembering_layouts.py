@@ -15,7 +15,8 @@ import pytest
 from hybrid import GrammarCompiler, GrammarMatcher, SchemaRefused
 from tests.classifiers import vocabulary_of
 from tests.matchers import mask_of
-from tests.test_remembering import BYTES, CLOSE, TWO_KEYS, UNIQUE, accepted, ends, matcher_of, unique
+from tests.robustness.schema_walks import BYTES
+from tests.test_remembering import CLOSE, TWO_KEYS, UNIQUE, accepted, ends, matcher_of, unique
 
 LAYOUTS: list[dict[str, Any]] = [
     {"any_whitespace": False},

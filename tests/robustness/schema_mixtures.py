@@ -26,10 +26,10 @@ import typer
 from bench import workloads
 from bench.json_schema.judge import Judge, formats
 from bench.workloads import SchemaFile
-from hybrid import GrammarCompiler, Vocabulary
+from hybrid import GrammarCompiler
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.languages.formats import NOT_REGULAR
-from tests.robustness.schema_walks import STOP, TOKENS, Found, Walk
+from tests.robustness.schema_walks import VOCABULARY, Found, Walk
 
 UNJUDGED = NOT_REGULAR | {"email", "idn-email"}
 STAY_AT_THE_ROOT = (
@@ -216,8 +216,7 @@ def mix(files: Sequence[SchemaFile], seed: int, ends: float, at_least: int, walk
     """Check mixtures until a time of `time.monotonic`, and so many at least."""
     found, number = Found(), 0
     files = [file for file in files if isinstance(file.schema, dict)]
-    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
-    compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
     while number < at_least or time.monotonic() < ends:
         chance = random.Random(f"{seed} {number}")
         mixer = Mixer(files, chance)

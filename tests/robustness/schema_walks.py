@@ -2,13 +2,15 @@
 
 What: compiles the schemas of a folder, in both strict modes, and follows random tokens of each mask until the
 text ends. It looks for masks without any token, refused tokens of a mask, and exceptions; at some steps, it
-checks that the mask has exactly the tokens that `accept_token` accepts; at the end, that the text is valid by
-``jsonschema`` with formats asserted.
+checks that the mask has exactly the tokens that `accept_token` accepts, and stays the same if a part of the
+text is taken back and read again; at the end, that the text is valid by ``jsonschema`` with formats asserted.
 When: ``python -m tests.robustness.schema_walks --schemas FOLDER --minutes N --seed S``;
-`tests/robustness/test_schema_walks.py` walks a little.
+`tests/robustness/test_schema_walks.py` walks a little. Tests of unique items and of random schemas use
+`Walk`.
 Limits: a vocabulary of bytes and some longer tokens. Walks visit few states, and try no instance that masks
-do not lead to. There is no verdict on texts with numbers that a float does not hold exactly, because
-``jsonschema`` computes with floats, nor on texts of schemas with `format: regex`, which is not asserted.
+do not lead to. ``jsonschema`` computes with floats: there is no verdict on texts with numbers that floats do
+not tell apart, or, in schemas with `multipleOf`, do not hold exactly. There is none on texts of schemas with
+`format: regex`, which is not asserted.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,9 +38,13 @@ from tests.matchers import mask_of
 LONGER = [
     b'","', b'",', b'"]', b'["', b'": ', b'{"', b'"}', b"]}", b'"a"', b"ab", b"true", b"null", b"  ", b"1.0",
     b"1e0", b"-0", b"\\u0061", b"\\ud83d", b"\\/", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"},{", b",1", b"[]",
+    b'a","', b'a","a', b"1,1", b"[1,1]", b"[[1],[1]]", b'{"a":', b'":1', b'":1,"', b'{"a":1},{"a":1',
+    b'"a":1,"a', b", ", b"abc", b',"a', b',"', b', "a', b",[", b",true", b',{"', b'b"]',
 ]  # fmt: skip
-TOKENS = [*(bytes([byte]) for byte in range(256)), *LONGER]
+BYTES = [bytes([byte]) for byte in range(256)]
+TOKENS = [*BYTES, *LONGER]
 STOP = len(TOKENS)
+VOCABULARY = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
 
 FREQUENT = [token for token, text in enumerate(TOKENS) if len(text) > 1 or text in b'\\u"0168da3,[]{}:.e-']
 """Tokens that are drawn more often: those of JSON's structure, of numbers and of escapes."""
@@ -48,13 +55,9 @@ CLOSING = [TOKENS.index(text) for text in (b'"', b"}", b"]", b'"]', b'"}', b"]}"
 LENGTHS = (10, 30, 80, 160)
 """After one of these numbers of steps, a walk closes what is open."""
 
-MOST_STEPS = 1500
-COMPARED = 0.02
-"""The share of steps at which a mask is compared with `accept_token` of each token."""
-
 
 class Inexact(Exception):
-    """A number is not exactly representable as a float."""
+    """A float does not represent a number well enough."""
 
 
 @dataclass
@@ -64,21 +67,22 @@ class Found:
     schemas: int = 0
     refused: int = 0
     walks: int = 0
+    ended: int = 0
     masks: int = 0
     compared: int = 0
     judged: int = 0
     problems: list[str] = field(default_factory=list)
 
 
-def exact(text: str) -> float:
+def read_number(text: str, is_exact: bool) -> float:
     """Read a number.
 
     Raises:
-        Inexact: its value differs from the float's.
+        Inexact: the float has another value; or, if it need not be exact, other digits than the number.
     """
     value = float(text)
     try:
-        if Decimal(text) == Decimal(value):
+        if Decimal(text) == Decimal(value if is_exact else repr(value)):
             return value
     except InvalidOperation:  # its exponent has too many digits
         pass
@@ -86,35 +90,63 @@ def exact(text: str) -> float:
 
 
 class Walk:
-    """Walks along the masks of one grammar."""
+    """Walks along the masks of one grammar.
 
-    def __init__(self, compiled: Any, schema: Any, randomness: random.Random, found: Found) -> None:
+    Args:
+        compiled: the grammar of the schema over `VOCABULARY`.
+        compared: the share of steps at which a mask is compared with `accept_token` of each token.
+        most_steps: longer walks are left without an end.
+    """
+
+    def __init__(
+        self, compiled: Any, schema: Any, randomness: random.Random, found: Found,
+        compared: float = 0.02, most_steps: int = 1500,
+    ) -> None:  # fmt: skip
         self._compiled, self._random, self._found = compiled, randomness, found
+        self._compared, self._most_steps = compared, most_steps
         self._judge = None if NOT_REGULAR & set(formats(schema)) else Judge(schema)
-        self.text = b""
+        self._read_number = partial(read_number, is_exact="multipleOf" in json.dumps(schema))
+        self._read: list[int] = []
+
+    @property
+    def text(self) -> bytes:
+        return b"".join(TOKENS[token] for token in self._read)
 
     def run(self) -> str:
         """Follow random tokens to the end. Return a description of what is wrong, or an empty text."""
         matcher = GrammarMatcher(self._compiled)
-        self.text = b""
+        self._read = []
         length = self._random.choice(LENGTHS)
-        for step in range(MOST_STEPS):
+        for step in range(self._most_steps):
             tokens = mask_of(matcher)
             self._found.masks += 1
             if not tokens:
                 return "no token is allowed"
-            if self._random.random() < COMPARED:
+            if self._random.random() < self._compared:
                 self._found.compared += 1
                 taken = {token for token in range(STOP + 1) if matcher.fork().accept_token(token)}
                 if wrong := taken.symmetric_difference(tokens):
                     return f"the mask is wrong: {sorted(wrong)[:10]}"
+                matcher = self._read_again(matcher)
+                if mask_of(matcher) != tokens:
+                    return "the mask is another one where a part of the text was read again"
             token = self._choice(tokens, step > length)
             if not matcher.accept_token(token):
                 return f"token {token} is in the mask, and is refused"
             if token == STOP:
+                self._found.ended += 1
                 return self._verdict()
-            self.text += TOKENS[token]
+            self._read.append(token)
         return ""
+
+    def _read_again(self, matcher: GrammarMatcher) -> GrammarMatcher:
+        """Take a part of the text back and read it again; return this matcher or a fork from before."""
+        twin = matcher.fork()
+        back = self._random.randrange(len(self._read) + 1)
+        matcher.rollback(back)
+        for token in self._read[len(self._read) - back :]:
+            matcher.accept_token(token)
+        return self._random.choice([matcher, twin])
 
     def _choice(self, tokens: list[int], is_ending: bool) -> int:
         draw = self._random.random()
@@ -123,13 +155,13 @@ class Walk:
         texts = [token for token in tokens if token != STOP]
         preferred = CLOSING if is_ending else FREQUENT
         few = [token for token in texts if token in preferred]
-        return self._random.choice(few if few and draw < (0.95 if is_ending else 0.7) else texts)
+        return self._random.choice(few if few and draw < (0.95 if is_ending else 0.85) else texts)
 
     def _verdict(self) -> str:
         if self._judge is None:
             return ""
         try:
-            value = json.loads(self.text, parse_float=exact)
+            value = json.loads(self.text, parse_float=self._read_number)
         except Inexact:
             return ""
         verdict = self._judge.verdict(value)
@@ -145,8 +177,7 @@ def walk_all(schemas: Sequence[tuple[str, Any]], seed: int, ends: float, walks: 
         walks: number of walks per grammar.
     """
     randomness, found = random.Random(seed), Found()
-    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
-    compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", cache_enabled=False)
     order = randomness.sample(schemas, len(schemas))
     number = 0
     while number < len(order) or time.monotonic() < ends:

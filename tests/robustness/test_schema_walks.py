@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from bench.workloads import SchemaFile
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.json_schema import grammar_of_schema
 from tests.matchers import mask_of
 from tests.robustness import schema_mixtures, schema_walks
-from tests.robustness.schema_walks import STOP, TOKENS, Found, Inexact, Walk, exact, walk_all
+from tests.robustness.schema_walks import VOCABULARY, Found, Inexact, Walk, read_number, walk_all
 
 SCHEMAS: list[tuple[str, Any]] = [
     ("unique", {"type": "array", "uniqueItems": True}),
@@ -41,36 +41,39 @@ def test_walks_find_nothing() -> None:
     found = walk_all(SCHEMAS, 0, 0.0, walks=20)
     assert found.problems == []
     assert found.schemas == len(SCHEMAS) and not found.refused
-    assert found.walks == 20 * len(SCHEMAS)
+    assert found.walks == 20 * len(SCHEMAS) and found.ended > 150
     assert found.masks > 2000 and found.compared > 10 and found.judged > 100
 
 
 def test_what_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    vocabulary = Vocabulary.from_bytes([*TOKENS, b""], stop_token_ids=STOP)
-    compiled = GrammarCompiler(vocabulary, semantics="json-schema").compile_json_schema({"type": "integer"})
+    compiled = GrammarCompiler(VOCABULARY, semantics="json-schema").compile_json_schema({"type": "integer"})
 
     def run(schema: Any) -> set[str]:
-        walk = Walk(compiled, schema, random.Random(1), Found())
+        walk = Walk(compiled, schema, random.Random(1), Found(), compared=0.2)
         return {walk.run().partition(":")[0] for _ in range(25)}
 
     assert run({"type": "integer"}) == {""}
     assert run({"type": "string"}) == {"the text is invalid"}
     assert run({"type": "string", "format": "regex"}) == {""}  # there is no verdict
-    monkeypatch.setattr(schema_walks, "COMPARED", 0.2)
     monkeypatch.setattr(schema_walks, "mask_of", lambda matcher: [*mask_of(matcher), ord("x")])
     assert run({}) >= {"the mask is wrong", f"token {ord('x')} is in the mask, and is refused"}
     monkeypatch.setattr(schema_walks, "mask_of", lambda matcher: [])
     assert run({}) == {"no token is allowed"}
     monkeypatch.setattr(schema_walks, "mask_of", mask_of)
+    monkeypatch.setattr(GrammarMatcher, "rollback", lambda matcher, _: matcher.reset())
+    assert "the mask is another one where a part of the text was read again" in run({})
     monkeypatch.setattr(GrammarMatcher, "accept_token", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in walk_all(SCHEMAS[:1], 0, 0.0).problems[0]
 
 
 def test_numbers_that_floats_do_not_hold_have_no_verdict() -> None:
-    assert exact("0.25") == 0.25 and exact("1.5e3") == 1500
-    for text in ("0.1", "1e400", "9007199254740993.0", "1e99999999999999999999"):
+    assert read_number("0.25", True) == 0.25 and read_number("1.5e3", True) == 1500
+    assert read_number("0.1", False) == 0.1
+    with pytest.raises(Inexact):
+        read_number("0.1", True)
+    for text in ("1e400", "1e-400", "0.10000000000000000001", "9007199254740993.0", "1e99999999999999999999"):
         with pytest.raises(Inexact):
-            exact(text)
+            read_number(text, False)
 
 
 FILES = [
