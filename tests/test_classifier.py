@@ -11,7 +11,6 @@ Limits: what it shares with other strategies, such as forks and rollbacks, is co
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -36,7 +35,6 @@ from tests.classifiers import (
 from tests.conftest import load_cases
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
-from tests.test_artifact import masks_along
 from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
@@ -171,14 +169,6 @@ def test_a_batch_is_its_members() -> None:
         for i in ended:
             together[i].rollback()
             alone[i].rollback()
-
-
-def test_threads_share_a_classifier() -> None:
-    expected = masks_along(compiled_of(NESTED), 7, 200)
-    shared = compiled_of(NESTED, on_demand=True)
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: masks_along(shared, 7, 200), range(8)))
-    assert found == [expected] * 8
 
 
 def forced_text(strategy: str, grammar: str, tokens: list[bytes], *read: int) -> str:

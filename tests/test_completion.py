@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -301,18 +300,6 @@ def test_what_is_held_is_counted(strategy: str) -> None:
         matcher.accept_string('{"name":"","next":')
     matcher.shortest_completion()
     assert completions.nbytes > held
-
-
-def test_threads_share_what_is_known() -> None:
-    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(NESTED)
-
-    def work(seed: int) -> bool:
-        matcher = GrammarMatcher(compiled)
-        walk(matcher, 40, seed)
-        return matcher.is_completed()
-
-    with ThreadPoolExecutor(6) as pool:
-        assert all(pool.map(work, range(6)))
 
 
 def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:

@@ -2,7 +2,7 @@
 documented.
 
 What: random texts of random grammars on every strategy; counts beside a dictionary that forgets nothing;
-forced text beside what a tokenizer writes; files that are damaged or forged; threads; full tables.
+forced text beside what a tokenizer writes; files that are damaged or forged; full tables.
 When: after a change of `hybrid.drafts`, or of what configurations are.
 Limits: small vocabularies; ``python -m bench drafts`` measures how good drafts are.
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 from unittest.mock import Mock
@@ -244,7 +243,7 @@ def test_text_without_end_is_drafted_in_time(kind: str) -> None:
         assert draft == encode("aaaaa") if kind == "classifier" else draft == []
 
 
-# --- files, threads, bounds ------------------------------------------------------------------------------
+# --- files, bounds ---------------------------------------------------------------------------------------
 
 
 def trained(compiled: CompiledGrammar, seed: int) -> DraftModel:
@@ -310,23 +309,6 @@ def test_damaged_files_are_refused(tmp_path) -> None:
     for path in ("x", "missing"):
         with pytest.raises(ArtifactError, match="cannot be read"):
             model.load(tmp_path / path)
-
-
-def test_threads() -> None:
-    compiled = compiled_by("classifier")
-    model = DraftModel(compiled)
-
-    def serve(seed: int) -> None:
-        rng = random.Random(seed)
-        for _ in range(10):
-            matcher = GrammarMatcher(compiled)
-            while not matcher.is_terminated():
-                twin = matcher.fork()
-                assert all(twin.accept_token(token) for token in model.propose(matcher))
-                walk(matcher, rng, 1, model)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(serve, range(4)))
 
 
 def test_what_takes_too_much_is_not_drafted(monkeypatch) -> None:

@@ -13,7 +13,6 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -277,18 +276,6 @@ def test_long_repeats_in_a_pattern_are_explained_by_the_pattern(pattern: str, te
     told = matcher.explain()
     assert told.sentence == f"expected text that matches {pattern}" and told.rules == ("root", "word")
     assert told.next_bytes == set(b"ab")
-
-
-def test_threads_share_a_grammar() -> None:
-    compiled = GrammarCompiler(BYTES).compile_json_schema(SCHEMA)
-
-    def told(_: int) -> list[Explanation]:
-        matcher = GrammarMatcher(compiled)
-        return [matcher.explain() for character in '{"name": "x", ' if matcher.accept_string(character)]
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(told, range(16)))
-    assert len(found[0]) == 14 and all(one == found[0] for one in found)
 
 
 def test_what_cannot_be_told_is_named() -> None:

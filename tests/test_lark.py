@@ -15,7 +15,6 @@ import random
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,6 @@ from hybrid.files import to_bytes
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
 from tests.matchers import Sides, bits_of, flags_of
-from tests.test_artifact import masks_along
 
 CALCULATOR = r"""
 start: sum
@@ -212,13 +210,6 @@ def test_batches_are_as_single_matchers() -> None:
     accepted = [matcher.fork().accept_token(ord("x")) for matcher in matchers]
     assert any(accepted) and not all(accepted)
     assert batch.batch_accept_token(matchers, [ord("x")] * len(texts)) == accepted
-
-
-def test_threads_share_a_grammar() -> None:
-    compiled = uncached()
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda place: masks_along(compiled, place % 2, 60), range(8)))
-    assert all(seen == found[place % 2] for place, seen in enumerate(found)) and found[0] != found[1]
 
 
 def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:

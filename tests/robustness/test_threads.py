@@ -1,9 +1,10 @@
 """Threads that share grammars, caches, draft models and tables, while these grow and are replaced.
 
 What: several threads follow random texts of shared grammars, one of which has too little room for its tables;
-compile the same schemas in both meanings; read sizes and statistics; and clear caches. Each mask is compared
-with that of a second matcher, or with the result of a single thread. In free-threaded Python, importing all
-compiled modules leaves the GIL disabled.
+propose and learn drafts, explain and complete these texts; compile the same schemas in both meanings; read
+sizes and statistics; and clear caches. Each answer is compared with that of the same grammar compiled again,
+and first masks with those of a single thread. In free-threaded Python, importing all compiled modules leaves
+the GIL disabled.
 When: after a change of state that threads share (docs/processes.md, "Threads"); above all in free-threaded
 Python: ``make unit PYTHON=python3.14t``.
 Limits: runs for some seconds. Such errors may take hours to appear; ThreadSanitizer finds more of them
@@ -18,11 +19,13 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from bench.cases import CHECKOUT
+from equivalence import UnsupportedGrammar
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.drafts import DraftModel
 from tests.matchers import Sides, mask_of
@@ -31,9 +34,12 @@ WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=len(TOKENS) - 1)
 
+UNIQUE = (
+    '{"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 40}, "uniqueItems": true}'
+)
 SCHEMAS = [
     '{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}',
-    '{"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 40}, "uniqueItems": true}',
+    UNIQUE,
     '{"type": "string", "format": "date-time"}',
     '{"type": "number", "multipleOf": 0.25, "minimum": -3}',
     '{"anyOf": [{"const": {"x": [1, 2]}}, {"type": "object", "required": ["y"], "minProperties": 2}]}',
@@ -42,6 +48,7 @@ SCHEMAS = [
     '{"type": "no such type"}',
 ]
 
+LARK = 'start: part+\npart: NAME "=" (NUMBER | "[" part* "]")\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore " "'
 MEANINGS = ("xgrammar", "json-schema")
 STEPS = 150
 THREADS = 6
@@ -54,9 +61,12 @@ def first_mask(compiler: GrammarCompiler, schema: str) -> Any:
         return type(error)
 
 
-def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Random) -> None:
-    """Read a random text with two matchers, which have to agree at each step."""
-    sides = Sides(GrammarMatcher(compiled), GrammarMatcher(compiled), VOCABULARY.size)
+def follow(
+    compiled: CompiledGrammar, again: CompiledGrammar, model: DraftModel, randomness: random.Random
+) -> None:
+    """Read a random text with matchers of a grammar that was compiled twice. They have to agree at each
+    step."""
+    sides = Sides(GrammarMatcher(compiled), GrammarMatcher(again), VOCABULARY.size)
     for _ in range(40):
         mask, twin = sides.mask(), sides.ours.fork()
         assert all(twin.accept_token(token) for token in model.propose(sides.ours, 3))
@@ -66,6 +76,10 @@ def follow(compiled: CompiledGrammar, model: DraftModel, randomness: random.Rand
             return
         sides.same("is_completed")
         if randomness.random() < 0.1:
+            sides.same("explain")
+            with suppress(UnsupportedGrammar):  # of Lark, or with items that must be unique
+                left = len(sides.same("shortest_completion")) + 1
+                assert mask_of(sides.ours, left) == mask_of(sides.plain, left)
             assert sides.same("rollback", 1) is None
 
 
@@ -75,12 +89,14 @@ def test_threads_share_everything() -> None:
     )
     expected = {(name, schema): first_mask(alone[name], schema) for name in MEANINGS for schema in SCHEMAS}
     narrow = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=1 << 18))
-    grammars = [
-        narrow.compile_builtin_json_grammar(),
-        shared["xgrammar"].compile_builtin_json_grammar(),
-        shared["json-schema"].compile_json_schema(SCHEMAS[1]),
+    roomy, on_demand = GrammarCompiler(VOCABULARY), GrammarCompiler(VOCABULARY, on_demand=True)
+    pairs: list[tuple[CompiledGrammar, CompiledGrammar]] = [
+        (narrow.compile_builtin_json_grammar(), roomy.compile_builtin_json_grammar()),
+        (on_demand.compile_builtin_json_grammar(), roomy.compile_builtin_json_grammar()),
+        (shared["json-schema"].compile_json_schema(UNIQUE), alone["json-schema"].compile_json_schema(UNIQUE)),
+        (on_demand.compile_lark(LARK), roomy.compile_lark(LARK)),
     ]
-    followed = [(compiled, DraftModel(compiled)) for compiled in grammars]
+    followed = [(*pair, DraftModel(pair[0])) for pair in pairs]
 
     def compile_one(randomness: random.Random) -> None:
         meaning, schema = randomness.choice(MEANINGS), randomness.choice(SCHEMAS)
@@ -90,7 +106,7 @@ def test_threads_share_everything() -> None:
         follow(*randomness.choice(followed), randomness)
 
     def look(randomness: random.Random) -> None:
-        assert all(compiled.memory_size_bytes > 0 for compiled in grammars)
+        assert all(compiled.memory_size_bytes > 0 for compiled, _ in pairs)
         compiler = shared[randomness.choice(MEANINGS)]
         assert compiler.stats() and compiler.get_cache_size_bytes() >= 0
         if randomness.random() < 0.3:
@@ -110,7 +126,7 @@ def test_threads_share_everything() -> None:
             list(pool.map(work, range(THREADS)))
     finally:
         sys.setswitchinterval(before)
-    assert grammars[0].classifier.session.serial > 0  # replaced
+    assert pairs[0][0].classifier.session.serial > 0  # replaced
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has one lock")
