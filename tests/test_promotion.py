@@ -35,7 +35,7 @@ from hybrid.compile.pipeline import promote_static
 from hybrid.files import from_bytes, to_bytes
 from tests.caches import CALLS
 from tests.classifiers import EXAMPLES, SMALL, classifier_case, compiled_of
-from tests.matchers import mask_of
+from tests.matchers import Sides, mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_artifact import SCHEMA, VOCABULARY, grammar_of, masks_along
 from tests.test_forks import Child, at_work
@@ -187,47 +187,42 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
     calm = compiled_of(case.ebnf, vocabulary, on_demand=True, budget=SMALL)
     ahead = compiled_of(case.ebnf, vocabulary, budget=SMALL)
     work, is_left = begun(compiled), True
-    pairs = [(GrammarMatcher(compiled), GrammarMatcher(calm), [b""])]
+    pairs = [(Sides(GrammarMatcher(compiled), GrammarMatcher(calm), vocabulary.size), list[int]())]
     for step in range(30):
-        ours, other, history = pairs[rng.randrange(len(pairs))]
+        sides, read = pairs[rng.randrange(len(pairs))]
         act = rng.randrange(6)
-        if act == 0 and len(history) > 1:
-            back = rng.randrange(1, len(history))
-            ours.rollback(back)
-            other.rollback(back)
-            del history[-back:]
+        if act == 0 and read:
+            back = rng.randint(1, len(read))
+            sides.same("rollback", back)
+            del read[-back:]
         elif act == 1 and len(pairs) < 4:
-            pairs.append((ours.fork(), other.fork(), list(history)))
+            pairs.append((sides.fork(), list(read)))
         else:
             token_id = rng.randrange(len(case.vocabulary))
-            taken = ours.accept_token(token_id)
-            assert taken == other.accept_token(token_id), (history, case.ebnf)
-            if taken:
-                history.append(history[-1] + case.vocabulary[token_id])
+            if sides.same("accept_token", token_id):
+                read.append(token_id)
         if is_left and step > 3:
             is_left = work.piece()
-        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
-        assert ours.is_completed() == other.is_completed()
+        sides.mask()
+        sides.same("is_completed")
     while is_left:
         is_left = work.piece()
     work.finish()
     assert is_complete(compiled)
     assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known, case.ebnf
     found = known_states(compiled)
-    for ours, other, history in pairs:
-        assert mask_of(ours) == mask_of(other), (history, case.ebnf)
+    for sides, _ in pairs:
+        sides.mask()
     with compiled.classifier.lock:
         compiled.classifier.renew()  # from now on a state that is missing is an error
-    for ours, other, history in pairs:
+    for sides, read in pairs:
         for _ in range(4):
-            assert mask_of(ours) == mask_of(other), (history, case.ebnf)
-            token_id = rng.randrange(len(case.vocabulary))
-            assert ours.accept_token(token_id) == other.accept_token(token_id)
-        assert isinstance(ours._follower, ClassifierFollower), "no fallback was needed"
-        if len(history) > 1:
-            ours.rollback(1)
-            other.rollback(1)
-            assert mask_of(ours) == mask_of(other)
+            sides.mask()
+            sides.same("accept_token", rng.randrange(len(case.vocabulary)))
+        assert isinstance(sides.ours._follower, ClassifierFollower), "no fallback was needed"
+        if read:
+            sides.same("rollback", 1)
+            sides.mask()
     assert found >= known_states(compiled)
 
 
