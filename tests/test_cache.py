@@ -16,8 +16,6 @@ import gc
 import json
 import pickle
 import re
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -29,13 +27,13 @@ from unittest.mock import DEFAULT, Mock
 
 import pytest
 
-from bench.cases import CHECKOUT
 from equivalence import GrammarError, HybridError, Vocabulary
 from hybrid import Budget, GrammarCompiler
 from hybrid.compile import cache
 from hybrid.compile.memory_cache import _caches
 from hybrid.lark import LarkGrammar
 from tests.caches import CALLS, OTHER_VOCABULARY, REGEX, Call, Gate, compiler_in, disk, entries, wait_for
+from tests.new_process import printed_by
 from tests.test_artifact import SCHEMA, VOCABULARY, masks_along
 
 # --- What is found again -----------------------------------------------------------------------------------
@@ -81,11 +79,7 @@ def test_another_process_finds_it_and_ends_without_closing(tmp_path: Path) -> No
         "c = compiler_in(sys.argv[1]); found = c.compile_json_schema_async(sys.argv[2]).result()\n"
         "print(len(found.relaxed), disk(c))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path), schema],
-        capture_output=True, text=True, cwd=CHECKOUT, timeout=120, check=True,
-    )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "2 (1, 0, 0)"
+    assert printed_by(program, str(tmp_path), schema).splitlines()[-1] == "2 (1, 0, 0)"
 
 
 def test_whatever_the_result_depends_on_tells_entries_apart(

@@ -14,8 +14,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.cases import CHECKOUT
 from equivalence import UnsupportedGrammar
 from hybrid import (
     Budget,
@@ -43,6 +40,7 @@ from tests import test_token_level as token_level
 from tests.classifiers import LETTERED, NESTED, compiled_of
 from tests.conftest import load_cases
 from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, bits_of, compiled_by
+from tests.new_process import printed_by
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 if DEVICE == "cpu":
@@ -143,13 +141,7 @@ VARIANTS = [("fp32", False), ("fp16", False), ("bf16", False), ("bf16", True)]
 def test_the_kernel_compiles_for_a_gpu() -> None:
     """This needs no GPU, but another process, because this one interprets the kernel. The kernel writes only
     logits, and does not read them."""
-    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILE, json.dumps(VARIANTS)], env=environment, cwd=CHECKOUT, text=True,
-        capture_output=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    kernels = json.loads(done.stdout)
+    kernels = json.loads(printed_by(COMPILE, json.dumps(VARIANTS), TRITON_INTERPRET=None))
     assert len(kernels) == len(set(kernels)) == len(VARIANTS)
     for (dtype, _), made in zip(VARIANTS, kernels, strict=True):
         bits = "32" if dtype == "fp32" else "16"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from importlib.metadata import EntryPoint, PathDistribution
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ import adapters.demo
 import hybrid.cli
 from bench.cases import CHECKOUT
 from equivalence import Vocabulary
+from tests.new_process import printed_by
 from tests.sglang_backends import installed as sglang_installed
 from tests.vllm_stand_in import installed as vllm_installed
 
@@ -87,16 +87,9 @@ def test_the_core_depends_on_the_packages_of_the_field_alone() -> None:
     assert any(re.fullmatch(r"xgrammar>=[0-9.]+,<1", one) for one in PROJECT["dependencies"])
 
 
-def in_new_process(code: str, *arguments: str, cwd: Path = CHECKOUT) -> str:
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
-    assert not done.returncode, done.stderr[-2000:]
-    return done.stdout
-
-
 def test_the_core_runs_without_what_only_extras_have_and_loads_nothing_but_itself() -> None:
     hide = f"import sys\nsys.meta_path = [Without(one, {EXTRAS!r}) for one in sys.meta_path]"
-    new = in_new_process("\n".join((WITHOUT, hide, CORE))).split()
+    new = printed_by("\n".join((WITHOUT, hide, CORE))).split()
     own = {name for name in new if not name.startswith(("_cython", "cython_shared"))}
     assert own == {"hybrid", "equivalence"}
 
@@ -171,7 +164,7 @@ def test_entry_points_of_a_wheel(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(CHECKOUT / name, tmp_path)
     (tmp_path / "made").mkdir()
-    in_new_process(PREPARE, str(tmp_path / "made"), cwd=tmp_path)
+    printed_by(PREPARE, str(tmp_path / "made"), cwd=tmp_path)
     found = PathDistribution(next((tmp_path / "made").glob("*.dist-info")))
     assert found.metadata["Name"] == "equimask"
     by_group = {one.group: one.module for one in found.entry_points if one.name == "equimask"}
@@ -208,7 +201,7 @@ print(*{name.split(".")[0] for name in sys.modules})
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_a_plugin_imports_nothing_heavy_and_says_how_to_install_the_engine(engine: str) -> None:
-    told, loaded = in_new_process(f"ENGINE = {engine!r}{PLUGIN}").splitlines()
+    told, loaded = printed_by(f"ENGINE = {engine!r}{PLUGIN}").splitlines()
     assert f'pip install "equimask[{engine}]"' in told
     heavy = {"numpy", "torch", "xgrammar", "transformers", "hybrid", "equivalence", "lark"}
     assert "adapters" in loaded.split() and not heavy & set(loaded.split())

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import subprocess
-import sys
 import threading
 from functools import cache
 from pathlib import Path
@@ -37,6 +35,7 @@ from hybrid.files import to_bytes
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
 from tests.matchers import Sides, bits_of, flags_of
+from tests.new_process import printed_by
 
 CALCULATOR = r"""
 start: sum
@@ -273,11 +272,8 @@ def digest() -> str:
 def test_an_artefact_is_the_same_in_every_process() -> None:
     """Lark numbers its states by hashes of names, which differ between processes."""
     seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # different from this process's
-    other = subprocess.run(
-        [sys.executable, "-c", "from tests.test_lark import digest\nprint(digest())"], capture_output=True,
-        text=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed},
-    )  # fmt: skip
-    assert other.stdout.strip() == digest()
+    program = "from tests.test_lark import digest\nprint(digest())"
+    assert printed_by(program, PYTHONHASHSEED=seed).strip() == digest()
 
 
 def test_many_at_once() -> None:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import logging
 import os
 import struct
-import subprocess
-import sys
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -36,6 +34,7 @@ from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
 from hybrid.metrics.collector import Collector  # noqa: E402
 from hybrid.metrics.families import current_counts, samples  # noqa: E402
 from tests.caches import wait_for  # noqa: E402
+from tests.new_process import printed_by  # noqa: E402
 from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
 from tests.test_forks import in_a_child  # noqa: E402
 
@@ -223,16 +222,11 @@ print(urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics").r
 def test_one_process_answers_and_another_compiles(tmp_path: Path, is_on: bool) -> None:
     """vLLM with one server: the registry that it serves contains the metrics that its child publishes, beside
     its own."""
-    environment = {
-        name: one for name, one in os.environ.items() if name not in (engines.OURS, engines.THEIRS)
-    }
-    environment |= {"TMPDIR": str(tmp_path)} | ({} if is_on else {"EQUIMASK_TESTED_METRICS": "0"})
-    command = [sys.executable, "-c", SERVER]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = parsed(done.stdout)
+    variables = {engines.OURS: None, engines.THEIRS: None, "TMPDIR": str(tmp_path)}
+    served = printed_by(SERVER, **variables, EQUIMASK_TESTED_METRICS=None if is_on else "0")
+    found = parsed(served)
     if is_on:
-        assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in done.stdout
+        assert found["equimask_masks_total", ()] == 5 and "vllm_requests_total 7.0" in served
         assert found["equimask_compile_seconds_count", STRATEGY] == 1
     else:
         assert found == {}

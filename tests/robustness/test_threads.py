@@ -14,7 +14,6 @@ Limits: runs for some seconds. Such errors may take hours to appear; ThreadSanit
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -24,11 +23,11 @@ from typing import Any
 
 import pytest
 
-from bench.cases import CHECKOUT
 from equivalence import UnsupportedGrammar
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.drafts import DraftModel
 from tests.matchers import Sides, mask_of
+from tests.new_process import printed_by
 
 WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b"\xc3\xa9", b"  "]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
@@ -139,6 +138,4 @@ for name in names:
     importlib.import_module(name)
 print(len(names) > 80, sys._is_gil_enabled())
 """
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    assert done.stdout == "True False\n", done.stderr
+    assert printed_by(program) == "True False\n"
