@@ -10,23 +10,19 @@ from __future__ import annotations
 
 import json
 import random
-import time
-from functools import partial
-from typing import Any
 
 import pytest
 import xgrammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.forked import in_a_fork
-from equivalence import BudgetExceeded, GrammarError, Vocabulary
+from equivalence import Vocabulary
 from equivalence.network.grammar_reader import read_grammar
-from hybrid import Budget, GrammarCompiler, GrammarMatcher
+from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.guard import worker
 from hybrid.guard.estimate import grammar_estimate, pattern_estimate, schema_estimate
 from hybrid.guard.patterns import pattern_size, size_bound
-from tests.matchers import flags_of
+from tests.robustness import budgets
 
 AUTOMATA = [
     ("^(.{1,50}){1,50}x$", 0.09), ("^(.{1,90}){1,90}x$", 0.53), ("^((.{1,20}){1,20}){1,20}$", 0.27),
@@ -159,25 +155,6 @@ def test_hostile_patterns_end_in_time(strategy: str) -> None:
     VOCABULARY.byte_order  # noqa: B018 - not in the time of a call
     with GrammarCompiler(VOCABULARY) as warm:  # loads the kernels
         GrammarMatcher(warm.compile_json_schema({"type": "string", "pattern": "^[a-c]{2,4}b$"}))
-
-    def work(pattern: str) -> tuple[float, float, str]:
-        options: Any = {"budget": Budget(seconds=SECONDS), "cache_enabled": False}
-        compiler = GrammarCompiler(VOCABULARY, strategy=strategy, **options)
-        began, processor, outcome = time.monotonic(), time.process_time(), "mask"
-        try:
-            matcher = GrammarMatcher(compiler.compile_json_schema({"type": "string", "pattern": pattern}))
-            for byte in b'"aaa':
-                flags_of(matcher)
-                matcher.accept_token(byte)
-        except (BudgetExceeded, GrammarError) as error:
-            outcome = type(error).__name__
-        finally:
-            compiler.close()
-        return time.monotonic() - began, time.process_time() - processor, outcome
-
-    for pattern in HOSTILE:
-        found = in_a_fork(partial(work, pattern), 60)
-        assert found is not None, f"{pattern} hung, or crashed"
-        wall, processor, outcome = found
-        assert wall < SECONDS + LATE_SECONDS, (pattern, wall, outcome)
-        assert processor < SECONDS + 2, (pattern, processor, outcome)
+    cases = [(pattern, {"type": "string", "pattern": pattern}) for pattern in HOSTILE]
+    for row in budgets.run(VOCABULARY, cases, [SECONDS], [strategy]):
+        assert row.survived and row.late < LATE_SECONDS and row.busy < 2, row
