@@ -9,51 +9,25 @@ Limits: one stand-in at a time.
 from __future__ import annotations
 
 import contextlib
-import importlib
-import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-import adapters
 from tests.engines import SIZE, STOP, TEXTS, bits
 from tests.sglang_stand_in import BASE, XGrammarGrammarBackend, stand_in
-
-Put = Callable[..., tuple[Any, dict[str, ModuleType]]]
-
-
-def taken_out() -> dict[str, ModuleType]:
-    """Remove the modules of SGLang (or of its stand-in) and of the adapter from `sys.modules`, and return
-    them."""
-    names = [n for n in sys.modules if n == "sglang" or n.startswith(("sglang.", "adapters.sglang"))]
-    return {name: sys.modules.pop(name) for name in names}
+from tests.stand_ins import Put, standing_in
 
 
 @contextlib.contextmanager
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
-    """Yield a function that installs a stand-in for SGLang and imports the adapter anew; restore all modules
-    afterwards."""
+    """Yield a function that installs a stand-in for SGLang and imports the adapter, see `standing_in`."""
     for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
-    before = taken_out()
-
-    def put(**serving):
-        taken_out()
-        modules = stand_in(**serving)
-        sys.modules.update(modules)
-        return importlib.import_module("adapters.sglang"), modules
-
-    try:
+    with standing_in("sglang", stand_in) as put:
         yield put
-    finally:
-        taken_out()
-        sys.modules.update(before)
-        vars(adapters).pop("sglang", None)
-        if "adapters.sglang" in before:
-            vars(adapters)["sglang"] = before["adapters.sglang"]
 
 
 def maker(put: Put) -> Callable[..., Any]:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
-from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 import xgrammar
+
+from tests.stand_ins import modules_of
 
 SRT = "sglang.srt"
 CHOICES = f"{SRT}.arg_groups.choices"
@@ -364,16 +365,7 @@ def stand_in(**serving: Any) -> dict[str, ModuleType]:
             "overridden": overridden,
         },
     }  # fmt: skip
-    made: dict[str, ModuleType] = {}
-    for name, values in put.items():
-        parts = name.split(".")
-        for package in (".".join(parts[:n]) for n in range(1, len(parts) + 1)):
-            made.setdefault(package, ModuleType(package))
-        vars(made[name]).update(values)
-    for name, module in made.items():
-        module.__spec__ = ModuleSpec(name, None, is_package=True)
-        module.__path__ = []
-    return made
+    return modules_of(put)
 
 
 def request_of(backend: Any, kind: str, text: str, reasoning: bool = False) -> Any:

@@ -25,7 +25,7 @@ def vllm(monkeypatch):
     for name in ("EQUIMASK_VLLM", "EQUIMASK_VLLM_COMPILE_SECONDS", "EQUIMASK_VLLM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EQUIMASK_VLLM_METRICS", "0")
-    with installed(monkeypatch) as put:
+    with installed() as put:
 
         def four(**sources: str) -> tuple[ModuleType, ...]:
             adapter, modules = put(**sources)

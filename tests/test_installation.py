@@ -22,9 +22,9 @@ import adapters.demo
 import hybrid.cli
 from bench.cases import CHECKOUT
 from equivalence import Vocabulary
+from tests import sglang_stand_in, vllm_stand_in
 from tests.new_process import printed_by
-from tests.sglang_backends import installed as sglang_installed
-from tests.vllm_stand_in import installed as vllm_installed
+from tests.stand_ins import standing_in
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -173,11 +173,11 @@ def test_entry_points_of_a_wheel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "installed"), [*zip(GROUPS, (vllm_installed, sglang_installed), strict=True)]
+    ("group", "make"), [*zip(GROUPS, (vllm_stand_in.stand_in, sglang_stand_in.stand_in), strict=True)]
 )
-def test_the_entry_point_names_what_registers(group: str, installed, monkeypatch) -> None:
+def test_the_entry_point_names_what_registers(group: str, make) -> None:
     engine = GROUPS[group].rpartition(".")[2]
-    with installed(monkeypatch) as put:
+    with standing_in(engine, make) as put:
         adapter = put()[0]
         value = PROJECT["entry-points"][group]["equimask"]
         assert EntryPoint("equimask", value, group).load() is adapter.register

@@ -8,13 +8,12 @@ Limits: everything else of vLLM is missing.
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Callable, Iterator
-from importlib.machinery import ModuleSpec
+from functools import partial
 from types import ModuleType, SimpleNamespace
 
 import xgrammar
+
+from tests.stand_ins import modules_of, standing_in
 
 MODULES = ("vllm", "vllm.v1", "vllm.v1.structured_output", "vllm.v1.structured_output.backend_xgrammar")
 FRONT_MODULES = ("vllm.sampling_params", "vllm.exceptions")
@@ -121,11 +120,7 @@ def stand_in(
         manager: source of the module of the manager.
         front_end: source of the module that checks requests.
     """
-    made = {name: ModuleType(name) for name in (*MODULES, *FRONT_MODULES)}
-    for name, module in made.items():
-        module.__spec__ = ModuleSpec(name, None, is_package=True)
-        module.__path__ = []
-    vars(made["vllm"])["__version__"] = "0.99"
+    made = modules_of({name: {} for name in (*MODULES, *FRONT_MODULES)} | {"vllm": {"__version__": "0.99"}})
     last, before = made[MODULES[3]], made[MODULES[2]]
     vars(last)["xgr"] = xgrammar
     exec(backend, vars(last))
@@ -137,28 +132,8 @@ def stand_in(
     return made
 
 
-@contextlib.contextmanager
-def installed(monkeypatch) -> Iterator[Callable[..., tuple[ModuleType, dict[str, ModuleType]]]]:
-    """Yield a function that installs a stand-in for vLLM, made with its arguments, and imports the adapter
-    anew; remove the adapter afterwards."""
-
-    def put(**sources: str) -> tuple[ModuleType, dict[str, ModuleType]]:
-        modules = stand_in(**sources)
-        for name in [*sys.modules]:
-            if name.startswith(("vllm.", "adapters.vllm")):
-                monkeypatch.delitem(sys.modules, name)
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-        import adapters.vllm
-
-        return adapters.vllm, modules
-
-    try:
-        yield put
-    finally:
-        for name in [*sys.modules]:
-            if name.startswith("adapters.vllm"):
-                del sys.modules[name]
+installed = partial(standing_in, "vllm", stand_in)
+"""Yields a function that installs the stand-in and imports the adapter, see `standing_in`."""
 
 
 def config(texts: list[bytes], *, stops: list[int], special: set[int], size: int, backend: str = "auto"):
