@@ -38,10 +38,10 @@ LETTERS = COMPILER.compile_regex("[ab]{3,6}c")
 ANYTHING = COMPILER.compile_regex("[a-z ]*")
 
 
-def make_model(seed: int, vocab_size: int = len(TOKENIZER)) -> LlamaForCausalLM:
+def make_model(seed: int) -> LlamaForCausalLM:
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=vocab_size, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+        vocab_size=len(TOKENIZER), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
         num_attention_heads=2, max_position_embeddings=256, initializer_range=0.5, bos_token_id=None,
         eos_token_id=EOS, pad_token_id=PAD,
     )  # fmt: skip
