@@ -26,71 +26,69 @@ from tests.test_json_schema_meaning import OPEN
 from tests.test_remembering import ends
 
 
-def drawn(seed: int) -> tuple[Any, list[Any], list[bool]] | None:
-    """A schema and instances with their verdicts; None if the validator gives up."""
-    chance = random.Random(seed)
-    schema = random_schema(chance, 3)
+def judged(schema: Any, instances: list[Any]) -> tuple[Any, list[bool]] | None:
+    """Return the grammar of a schema and the validator's verdicts on instances, each of which has a text if
+    and only if it is valid; None if the validator gives up, or the schema is refused."""
     judge = jsonschema.Draft202012Validator(schema)
-    instances = [random_instance(chance, 3) for _ in range(40)]
     try:
-        return schema, instances, [judge.is_valid(one) for one in instances]
+        verdicts = [judge.is_valid(one) for one in instances]
     except RecursionError:
         return None
-
-
-def check_instances(seed: int) -> bool:
-    """Assert that each instance has a text if and only if it is valid; return whether the schema was
-    compiled."""
-    found = drawn(seed)
-    if found is None:
-        return False
-    schema, instances, verdicts = found
     try:
         grammar = grammar_of_schema(schema, OPEN)
     except SchemaRefused as error:
         if error.kind == "unsatisfiable" and any(verdicts):
             raise
-        return False
+        return None
     for instance, verdict in zip(instances, verdicts, strict=True):
-        assert (grammar.instances.text(instance) is not None) == verdict, (seed, schema, instance)
-    return True
+        assert (grammar.instances.text(instance) is not None) == verdict, (schema, instance)
+    return grammar, verdicts
+
+
+Drawn = tuple[Any, list[Any], Any, list[bool]]
+"""A schema, instances, the grammar and the verdicts."""
+
+
+def drawn(seed: int) -> Drawn | None:
+    """Draw a schema and instances, and judge them."""
+    chance = random.Random(seed)
+    schema = random_schema(chance, 3)
+    instances = [random_instance(chance, 3) for _ in range(40)]
+    found = judged(schema, instances)
+    return None if found is None else (schema, instances, *found)
 
 
 @pytest.mark.parametrize("block", range(8))
 def test_an_instance_has_a_text_if_and_only_if_it_is_valid(block: int) -> None:
-    assert sum(check_instances(1000 * block + i) for i in range(40)) >= 15
+    assert sum(drawn(1000 * block + i) is not None for i in range(40)) >= 15
 
 
-def compiled_from(seeds: range) -> Iterator[tuple[Any, list[Any], list[bool], CompiledGrammar]]:
-    """Yield the schemas among some drawn ones that are compiled, with what belongs to them."""
+def compiled_from(seeds: range) -> Iterator[tuple[Drawn, CompiledGrammar]]:
+    """Yield what is drawn from seeds with the compiled schema, for each schema that is not refused."""
     compiler = GrammarCompiler(VOCABULARY, semantics="json-schema")
-    for seed in seeds:
-        found = drawn(seed)
+    for found in filter(None, map(drawn, seeds)):
         with contextlib.suppress(SchemaRefused):
-            if found is not None:
-                yield (*found, compiler.compile_json_schema(found[0], **OPEN))
+            yield found, compiler.compile_json_schema(found[0], **OPEN)
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_texts_are_accepted_and_walks_are_valid(block: int) -> None:
-    chance, found, first = random.Random(block), Found(), 100_000 * (block + 1)
-    for schema, instances, verdicts, compiled in compiled_from(range(first, first + 12)):
-        texts = grammar_of_schema(schema, OPEN).instances
+    chance, counts, first = random.Random(block), Found(), 100_000 * (block + 1)
+    for (schema, instances, grammar, verdicts), compiled in compiled_from(range(first, first + 12)):
         for instance, verdict in zip(instances[:15], verdicts, strict=False):
-            text = texts.text(instance) or json.dumps(instance)
+            text = grammar.instances.text(instance) or json.dumps(instance)
             assert ends(GrammarMatcher(compiled), text) == verdict, (schema, text)
-        walk = Walk(compiled, schema, chance, found, most_steps=150)
+        walk = Walk(compiled, schema, chance, counts, most_steps=150)
         for _ in range(3):
             assert walk.run() == "", (schema, walk.text)
-    assert found.judged >= 10
+    assert counts.judged >= 10
 
 
 @pytest.mark.parametrize("block", range(3))
 def test_masks_are_those_of_xgrammar_over_the_same_grammar(block: int) -> None:
     plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info, cache_enabled=False)
     first = 900_000 + 100 * block
-    for schema, instances, verdicts, compiled in compiled_from(range(first, first + 6)):
-        grammar = grammar_of_schema(schema, OPEN)
+    for (schema, instances, grammar, verdicts), compiled in compiled_from(range(first, first + 6)):
         if grammar.places is not None:
             continue  # the grammar alone allows repeated items and keys
         engine = plain.compile_grammar(grammar.xgrammar)
