@@ -1,6 +1,7 @@
 """Random JSON schemas over all keywords, and instances that nearly or fully satisfy them.
 
-What: `random_schema` and `random_instance`.
+What: `random_schema` and `random_instance`; `judged_grammar` compares our verdicts with those of
+`jsonschema`.
 When: in tests that compare with JSON Schema's own meaning.
 Limits: few keys, short strings and small numbers, so that instances often satisfy schemas.
 """
@@ -9,6 +10,10 @@ from __future__ import annotations
 
 import random
 from typing import Any
+
+import jsonschema
+
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
 
 KEYS = ("a", "b", "ab", "c")
 _SIMPLE: tuple[Any, ...] = (
@@ -102,3 +107,22 @@ def random_instance(chance: random.Random, depth: int) -> Any:
     return chance.choice(
         (None, True, False, 0, 1, 2, 3, -1, 1.5, 0.1, 2.5, 10, "", "a", "b", "ab", "abc", "ac", "x", 6, 4)
     )
+
+
+def judged_grammar(schema: Any, instances: list[Any]) -> tuple[Any, list[bool]] | None:
+    """Return the grammar of a schema and the validator's verdicts on instances, each of which has a text if
+    and only if it is valid; None if the validator gives up, or the schema is refused."""
+    judge = jsonschema.Draft202012Validator(schema)
+    try:
+        verdicts = [judge.is_valid(one) for one in instances]
+    except RecursionError:
+        return None
+    try:
+        grammar = grammar_of_schema(schema, {"strict_mode": False})
+    except SchemaRefused as error:
+        if error.kind == "unsatisfiable" and any(verdicts):
+            raise
+        return None
+    for instance, verdict in zip(instances, verdicts, strict=True):
+        assert (grammar.instances.text(instance) is not None) == verdict, (schema, instance)
+    return grammar, verdicts

@@ -13,37 +13,16 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema
 import pytest
 import xgrammar
 
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema import SchemaRefused
 from hybrid.testing.mask_comparison import compare_along
-from tests.random_schemas import random_instance, random_schema
+from tests.random_schemas import judged_grammar, random_instance, random_schema
 from tests.robustness.schema_walks import VOCABULARY, Found, Walk
 from tests.test_json_schema_meaning import OPEN
 from tests.test_remembering import ends
-
-
-def judged(schema: Any, instances: list[Any]) -> tuple[Any, list[bool]] | None:
-    """Return the grammar of a schema and the validator's verdicts on instances, each of which has a text if
-    and only if it is valid; None if the validator gives up, or the schema is refused."""
-    judge = jsonschema.Draft202012Validator(schema)
-    try:
-        verdicts = [judge.is_valid(one) for one in instances]
-    except RecursionError:
-        return None
-    try:
-        grammar = grammar_of_schema(schema, OPEN)
-    except SchemaRefused as error:
-        if error.kind == "unsatisfiable" and any(verdicts):
-            raise
-        return None
-    for instance, verdict in zip(instances, verdicts, strict=True):
-        assert (grammar.instances.text(instance) is not None) == verdict, (schema, instance)
-    return grammar, verdicts
-
 
 Drawn = tuple[Any, list[Any], Any, list[bool]]
 """A schema, instances, the grammar and the verdicts."""
@@ -54,7 +33,7 @@ def drawn(seed: int) -> Drawn | None:
     chance = random.Random(seed)
     schema = random_schema(chance, 3)
     instances = [random_instance(chance, 3) for _ in range(40)]
-    found = judged(schema, instances)
+    found = judged_grammar(schema, instances)
     return None if found is None else (schema, instances, *found)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_json_schema_laws import judged
+from tests.random_schemas import judged_grammar
 from tests.test_remembering import ends, matcher_of, random_value, walk
 
 ITEMS: list[Any] = [
@@ -85,7 +85,7 @@ def check(seed: int) -> bool:
     schema = {"type": kind, "allOf": [inner(draw, 2)]}
     values = [random_value(draw, 3) for _ in range(60)]
     values = [value for value in values if isinstance(value, list if kind == "array" else dict)]
-    found = judged(schema, values)
+    found = judged_grammar(schema, values)
     if found is None or found[0].places is None:
         return False
     matcher = matcher_of(schema)
