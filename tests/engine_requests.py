@@ -5,8 +5,10 @@ When: in tests of the adapters of vLLM and SGLang, with the engines or with stan
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
+import pytest
 import torch
 
 from tests.matchers import ids_of
@@ -22,6 +24,38 @@ SCHEMA = {
 }
 LEGACY = {"structures": [{"begin": "<f>", "schema": SCHEMA, "end": "</f>"}], "triggers": ["<f"]}
 """A structural tag in its first form."""
+
+
+WRONG_SETTINGS = [
+    ("", "no", "must be 1 (the default) or 0"),
+    ("", "", "must be 1 (the default) or 0"),
+    ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
+    ("_COMPILE_SECONDS", "0", "must be a positive number of seconds"),
+    ("_COMPILE_SECONDS", "inf", "must be a positive number of seconds"),
+    ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
+    ("_DRAFTS", "yes", "must be 0 (the default) or 1"),
+    ("_FORMATS", "yes", "must be 1 (the default) or 0"),
+    ("_MAX_WHITESPACE", "yes", "must be an integer from 1 to 999999"),
+]
+"""Settings of both adapters that are errors at the start: what the variable's name ends with, its value, and
+what the error says."""
+
+
+def check_refusal(
+    monkeypatch: Any, enabled: str, wrong: tuple[str, str, str], start: Callable[[], Any]
+) -> None:
+    """Assert that an engine with a wrong setting does not start, and that the error says why.
+
+    Args:
+        enabled: name of the variable that enables the adapter.
+        wrong: a row of `WRONG_SETTINGS`.
+    """
+    name, value, said = enabled + wrong[0], *wrong[1:]
+    monkeypatch.setenv(f"{enabled}_SEMANTICS", "json-schema")  # which has settings of its own
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError) as caught:
+        start()
+    assert str(caught.value).startswith(f"{name} {said}") and str(caught.value).endswith(f" is {value!r}")
 
 
 def tags_of(begin: str, end: str, trigger: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pytest
 
 from adapters.xgrammar import BatchGrammarMatcher
 from tests import sglang_stand_in as stand_in
-from tests.engine_requests import fail
+from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
 from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
 from tests.sglang_stand_in import BASE, CHOICES, CONTEXT, THINK_END, request_of, rows_of
@@ -162,20 +162,10 @@ def test_an_environment_variable_makes_it_sglangs_own(make, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("", "no", "must be 1 (the default) or 0"),
-        ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
-        ("_CACHE_MB", "-1", "must be a positive number of mebibytes"),
-        ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
-    ],
+    "wrong", [*WRONG_SETTINGS, ("_CACHE_MB", "-1", "must be a positive number of mebibytes")]
 )
-def test_what_cannot_be_read_is_an_error_at_start(make, monkeypatch, name, value, allowed):
-    name = f"EQUIMASK_SGLANG{name}"
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError) as caught:
-        make()
-    assert str(caught.value).startswith(f"{name} {allowed}") and str(caught.value).endswith(f" is {value!r}")
+def test_what_cannot_be_read_is_an_error_at_start(make, monkeypatch, wrong):
+    check_refusal(monkeypatch, "EQUIMASK_SGLANG", wrong, make)
 
 
 def test_bounds_of_the_operator_are_the_compilers(make, monkeypatch, tmp_path):

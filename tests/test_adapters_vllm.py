@@ -13,7 +13,7 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
-from tests.engine_requests import fail
+from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
 from tests.vllm_stand_in import BACKEND, FRONT_MODULES, MANAGER, MODULES, config, installed
 
@@ -243,28 +243,11 @@ def test_an_environment_variable_turns_it_off(vllm, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("", "no", "must be 1 (the default) or 0"),
-        ("", "", "must be 1 (the default) or 0"),
-        ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
-        ("_COMPILE_SECONDS", "0", "must be a positive number of seconds"),
-        ("_COMPILE_SECONDS", "inf", "must be a positive number of seconds"),
-        ("_CHECK_SECONDS", "soon", "must be a positive number of seconds"),
-        ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
-        ("_DRAFTS", "yes", "must be 0 (the default) or 1"),
-        ("_FORMATS", "yes", "must be 1 (the default) or 0"),
-        ("_MAX_WHITESPACE", "yes", "must be an integer from 1 to 999999"),
-    ],
+    "wrong", [*WRONG_SETTINGS, ("_CHECK_SECONDS", "soon", "must be a positive number of seconds")]
 )
-def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, name, value, allowed):
+def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, wrong):
     adapter, *_ = vllm()
-    name = f"EQUIMASK_VLLM{name}"
-    monkeypatch.setenv("EQUIMASK_VLLM_SEMANTICS", "json-schema")
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ValueError) as caught:
-        adapter.register()
-    assert str(caught.value).startswith(f"{name} {allowed}") and str(caught.value).endswith(f" is {value!r}")
+    check_refusal(monkeypatch, "EQUIMASK_VLLM", wrong, adapter.register)
     assert not adapter.is_registered()
 
 
