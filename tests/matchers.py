@@ -122,6 +122,17 @@ def mask_of(matcher: Any, tokens_left: int = 0) -> list[int]:
     return allowed(matcher, matcher.compiled_grammar.vocabulary.size, tokens_left)[1]
 
 
+def taken_by(matcher: Any, size: int | None = None) -> list[int]:
+    """The ids that ``accept_token`` accepts, asked one by one; a mask has to allow the same.
+
+    Args:
+        matcher: a matcher of ours or of XGrammar.
+        size: number of ids; None: those of the vocabulary of a matcher of ours.
+    """
+    ids = range(matcher.compiled_grammar.vocabulary.size if size is None else size)
+    return [token for token in ids if matcher.fork().accept_token(token)]
+
+
 def flags_of(matcher: GrammarMatcher) -> NDArray[np.bool_]:
     """The mask as one truth value per id."""
     size = matcher.compiled_grammar.vocabulary.size

@@ -18,7 +18,7 @@ from equivalence import BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabu
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.healing import HealingMatcher
 from tests.classifiers import vocabulary_of
-from tests.matchers import STRATEGIES, allowed, mask_of
+from tests.matchers import STRATEGIES, allowed, mask_of, taken_by
 from tests.test_completion import limited
 from tests.tiny_grammars import fewest_tokens, tiny_grammar, tiny_vocabulary
 
@@ -80,7 +80,7 @@ def test_law_closable_within_n_tokens_if_and_only_if_allowed(monkeypatch: pytest
         for _ in range(3):
             found = _holds_here(ours, plain, draw.randint(1, MOST_TOKENS), size)
             decided, unknown = decided + (found is True), unknown + (found is None)
-            readable = [token for token in range(size) if plain.fork().accept_token(token)]
+            readable = taken_by(plain, size)
             if not readable:
                 break
             token = draw.choice(readable)

@@ -124,12 +124,6 @@ def allowed(matcher: GrammarMatcher) -> list[int]:
     return ids
 
 
-def accepted(matcher: GrammarMatcher) -> list[int]:
-    """The ids that `accept_token` accepts, one by one: a mask must allow the same."""
-    size = matcher.compiled_grammar.vocabulary.size
-    return [token for token in range(size) if matcher.fork().accept_token(token)]
-
-
 def ends(matcher: GrammarMatcher, text: str | bytes) -> bool:
     """Whether a text is accepted from the beginning, and complete."""
     matcher.reset()

@@ -14,9 +14,9 @@ import pytest
 
 from hybrid import GrammarCompiler, GrammarMatcher, SchemaRefused
 from tests.classifiers import vocabulary_of
-from tests.matchers import mask_of
+from tests.matchers import mask_of, taken_by
 from tests.robustness.schema_walks import BYTES
-from tests.test_remembering import CLOSE, TWO_KEYS, UNIQUE, accepted, ends, matcher_of, unique
+from tests.test_remembering import CLOSE, TWO_KEYS, UNIQUE, ends, matcher_of, unique
 
 LAYOUTS: list[dict[str, Any]] = [
     {"any_whitespace": False},
@@ -69,9 +69,9 @@ def matcher_over(tokens: list[bytes], schema: Any, **options: Any) -> GrammarMat
 def read_bytewise(matcher: GrammarMatcher, text: str) -> None:
     """Read a complete text; before each byte, the mask is what `accept_token` accepts."""
     for byte in text.encode():
-        assert mask_of(matcher) == accepted(matcher) != [], (text, byte)
+        assert mask_of(matcher) == taken_by(matcher) != [], (text, byte)
         assert matcher.accept_string(bytes([byte])), (text, byte)
-    assert mask_of(matcher) == accepted(matcher) != []
+    assert mask_of(matcher) == taken_by(matcher) != []
 
 
 def written(value: Any, layout: dict[str, Any]) -> str:
@@ -168,7 +168,7 @@ def test_zeros_do_not_make_a_number_a_new_one(
     assert matcher.fork().accept_token(len(BYTES)) != is_forbidden
     for _ in range(40):  # however it goes on, the mask is what is accepted, and there is a way on
         ids = mask_of(matcher)
-        assert ids == accepted(matcher) != []
+        assert ids == taken_by(matcher) != []
         zeros = [one for one in ids if one < len(tokens) and not tokens[one].strip(b"0")]
         if ids == zeros:
             pytest.fail("only zeros may follow, which never make a new number")

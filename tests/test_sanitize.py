@@ -19,7 +19,7 @@ from hybrid.xgrammar.sanitize import (
     without_lookahead,
 )
 from tests.classifiers import vocabulary_of
-from tests.matchers import mask_of
+from tests.matchers import mask_of, taken_by
 
 VALUE = r"""
 root ::= "[" value ws "]"
@@ -67,10 +67,6 @@ def matcher_of(grammar: Any, vocabulary: Vocabulary, strategy: str = "auto") -> 
     return GrammarMatcher(GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar))
 
 
-def taken_by(judge: xgrammar.GrammarMatcher, vocabulary: Vocabulary) -> list[int]:
-    return [token_id for token_id in range(vocabulary.size) if judge.fork().accept_token(token_id)]
-
-
 @pytest.mark.parametrize(
     ("name", "strategy"),
     [
@@ -83,7 +79,7 @@ def test_masks_follow_accept_token(name: str, strategy: str) -> None:
     vocabulary = vocabulary_of(tokens)
     matcher, judge = matcher_of(grammar, vocabulary, strategy), plain(grammar, vocabulary)
     assert matcher.accept_string(prefix) and judge.accept_string(prefix)
-    taken = taken_by(judge, vocabulary)
+    taken = taken_by(judge, vocabulary.size)
     assert taken and (1 in taken or name not in FEW_TOKENS)
     assert mask_of(matcher) == taken
 
@@ -129,7 +125,7 @@ def test_classes_after_calls_stay_where_ids_are_read_as_text() -> None:
     grammar = "root ::= p{5}\np ::= q? Token(0) [^\\u4e2d-\\ue000 ] | [^\\x09-_] Token(3)\nq ::= Token(3)"
     matcher, judge = matcher_of(grammar, vocabulary), plain(grammar, vocabulary)
     assert matcher.accept_token(0) and judge.accept_token(0)
-    taken = taken_by(judge, vocabulary)
+    taken = taken_by(judge, vocabulary.size)
     assert 1 in taken and mask_of(matcher) == taken
 
 

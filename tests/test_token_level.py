@@ -18,7 +18,7 @@ from equivalence.network import dialect
 from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from tests.matchers import allowed, mask_of, outcome
+from tests.matchers import allowed, mask_of, outcome, taken_by
 
 TOKENS: list[bytes] = [
     b"", b"</s>", b"ab", b"a", b"b", b"<t>", b"ab", b"x", b"1", b" ", b"<", b"e", b"<e", b"!", b"z",
@@ -79,7 +79,7 @@ def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) 
     for _ in range(steps):
         needed, found = allowed(ours, vocabulary.size)
         if hasattr(ours._follower, "config"):
-            taken = [token_id for token_id in range(vocabulary.size) if plain.fork().accept_token(token_id)]
+            taken = taken_by(plain, vocabulary.size)
         else:  # plain XGrammar, whose masks may contradict what it accepts
             taken = allowed(plain, vocabulary.size)[1]
         assert found == taken, (history, [vocabulary.tokens[i] for i in {*found} ^ {*taken}])
@@ -150,7 +150,7 @@ def test_representatives_follow_accept_token(name: str) -> None:
         matcher = GrammarMatcher(compiled)
         for _ in range(8):
             found = mask_of(matcher)
-            assert found == [i for i in range(VOCABULARY.size) if matcher.fork().accept_token(i)]
+            assert found == taken_by(matcher)
             if not found or not matcher.accept_token(rng.choice(found)) or matcher.is_terminated():
                 break
 

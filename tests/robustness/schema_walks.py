@@ -33,7 +33,7 @@ from bench import report, workloads
 from bench.json_schema.judge import Judge, formats
 from hybrid import GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.json_schema.languages.formats import NOT_REGULAR
-from tests.matchers import mask_of
+from tests.matchers import mask_of, taken_by
 
 LONGER = [
     b'","', b'",', b'"]', b'["', b'": ', b'{"', b'"}', b"]}", b'"a"', b"ab", b"true", b"null", b"  ", b"1.0",
@@ -124,8 +124,7 @@ class Walk:
                 return "no token is allowed"
             if self._random.random() < self._compared:
                 self._found.compared += 1
-                taken = {token for token in range(STOP + 1) if matcher.fork().accept_token(token)}
-                if wrong := taken.symmetric_difference(tokens):
+                if wrong := {*taken_by(matcher)} ^ {*tokens}:
                     return f"the mask is wrong: {sorted(wrong)[:10]}"
                 matcher = self._read_again(matcher)
                 if mask_of(matcher) != tokens:
