@@ -18,6 +18,7 @@ import pytest
 from equivalence import store
 from equivalence.store import Unusable, read_arrays, stored, write_arrays
 from equivalence.trie import Trie, build_trie
+from equivalence.trie.trie import STORED, STORED_VERSION
 from equivalence.vocabulary import Vocabulary
 
 ARRAYS: dict[str, np.ndarray] = {
@@ -184,16 +185,15 @@ def test_a_trie_with_other_fields_is_replaced(tmp_path: Path) -> None:
     """A file with other arrays must not be read, even if its version number was not changed."""
     vocabulary = make(cache_dir=tmp_path).prepare()
     (file,) = tmp_path.iterdir()
-    names = [name for name in Trie._fields if name != "below"]
-    arrays = {name: np.asarray(getattr(vocabulary.trie, name)) for name in names}
-    write_arrays(file, arrays, kind=f"trie 1: {' '.join(names)}", key=vocabulary.fingerprint)
+    arrays = {name: np.asarray(value) for name, value in vocabulary.trie._asdict().items()}
+    write_arrays(file, arrays, kind=f"trie {STORED_VERSION}: {' '.join(STORED)}", key=vocabulary.fingerprint)
     assert trie_equal(make(cache_dir=tmp_path).trie, vocabulary.trie)
 
 
 def test_a_pickled_vocabulary_has_a_read_only_trie() -> None:
     copy = pickle.loads(pickle.dumps(make().prepare()))
     assert "trie" in vars(copy)
-    assert not copy.trie.below.flags.writeable
+    assert not copy.trie.nodes.flags.writeable
     assert trie_equal(copy.trie, make().trie)
 
 

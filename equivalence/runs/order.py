@@ -11,8 +11,8 @@ are any).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,30 +76,23 @@ class Members(NamedTuple):
         return len(self.starts) - 1
 
 
-def byte_order(
-    group_of_token: NDArray[np.int32], first_byte: NDArray[np.uint8], lengths: Integers, apart: Iterable[int]
-) -> ByteOrder:
+def byte_order(trie: Any, lengths: Integers, apart: Sequence[int]) -> ByteOrder:
     """Make the byte order of a vocabulary.
 
     Args:
-        group_of_token, first_byte: as in the vocabulary's trie (`equivalence.trie.Trie`).
+        trie: the vocabulary's `equivalence.trie.Trie`.
         lengths: bytes of each id.
         apart: ids that are alone in their classes.
     """
-    group = group_of_token.astype(np.int64)
-    n_groups = len(first_byte)
-    tokens = np.argsort(group, kind="stable")[np.count_nonzero(group < 0) :]
-    token_starts = np.zeros(n_groups + 1, np.int64)
-    np.cumsum(np.bincount(group[tokens], minlength=n_groups), out=token_starts[1:])
-    shared = np.setdiff1d(np.flatnonzero(group >= 0), np.array(list(apart), np.int64))
-    first = np.full(n_groups, NOBODY, np.int64)
-    np.minimum.at(first, group[shared], shared)
-    short = np.full(n_groups, NOBODY, np.int64)
-    np.minimum.at(short, group[shared], (lengths[shared] << 32) + shared)
-    byte_starts = np.searchsorted(first_byte, np.arange(257)).astype(np.int64)
-    return ByteOrder(
-        byte_starts, token_starts, tokens.astype(np.int32), least_tree(first), least_tree(short), len(lengths)
+    tokens = trie.token_order
+    token_starts = np.searchsorted(trie.group_of_token[tokens], np.arange(trie.n_groups + 1))
+    is_apart = np.isin(tokens, np.array(apart, np.int64))
+    first, shortest = (
+        least_tree(np.minimum.reduceat(np.where(is_apart, NOBODY, values), token_starts[:-1]))
+        for values in (tokens.astype(np.int64), (lengths[tokens] << 32) + tokens)
     )
+    byte_starts = np.searchsorted(trie.first_byte, np.arange(257))
+    return ByteOrder(byte_starts, token_starts, tokens, first, shortest, len(lengths))
 
 
 def tokens_of(runs: ClassRuns, order: ByteOrder) -> NDArray[np.int32]:

@@ -35,7 +35,7 @@ _NODE_TYPE = record_type(NODE, np.int32)
 
 ENDS, BELOW_OTHERS = ENDS_AT, OTHERS_AT
 """Positions in the bits of a row, after the byte on the edge into the node: whether a group ends at the node,
-and the two bits of the last word of `below` (`equivalence.trie.trie.Trie`)."""
+and the two bits of the last word of `below` (`depth_first`)."""
 
 
 def depth_first(
@@ -48,7 +48,17 @@ def depth_first(
         offsets: int64[G + 1], where each begins; ascending, the last one is the length of `data`.
 
     Returns:
-        (byte, depth, skip, group, below); see `equivalence.trie.trie.Trie`.
+        The arrays of N nodes; node 0 is the root.
+
+        - byte: uint8[N], the byte on the edge into a node.
+        - depth: int32[N], number of bytes from the root.
+        - skip: int32[N], the first node after a node's subtree.
+        - group: int32[N + 1], number of strings that end before a node. Node ``i`` ends a string if and only
+          if ``group[i + 1] > group[i]``; its subtree contains the strings from ``group[i]`` to before
+          ``group[skip[i]]``.
+        - below: int64[N, 5], what occurs strictly below a node: four 32-bit words with the ASCII bytes; then
+          bit 0: a byte of 128 or more occurs, and bit 1: everything is well-formed UTF-8, perhaps cut off, if
+          the node ends a character.
     """
     found = DepthFirst(data, offsets)
     return (

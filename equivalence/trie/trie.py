@@ -1,4 +1,4 @@
-"""The flat depth-first trie of a vocabulary, and the ids of all suffixes of its tokens.
+"""The flat trie of a vocabulary, and the ids of all suffixes of its tokens.
 
 What: every distinct byte string of the vocabulary is a *group*; tokens with equal byte strings share a group.
 Groups are numbered in byte order, so that the tokens below a node of the trie are one range of groups.
@@ -24,17 +24,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import ranges
 from equivalence.store import Arrays, Unusable, stored
 from equivalence.trie.nodes import by_level, depth_first, heights
 from equivalence.trie.suffixes import suffixes_of
 
 Integers = NDArray[np.int64]
 
-STORED_VERSION = 3
-"""Version of the meaning of the stored arrays. A change of `build_trie` that gives an array other contents
-under the same name needs another version; a change of the names does not."""
+STORED_VERSION = 4
+"""Version of the meaning of the stored arrays. It changes when `suffixes_of` gives suffixes other numbers."""
 
-STORED = ("group_of_token", "suffix_order")
+STORED = ("token_order", "suffix_order")
 """The arrays of a trie that are stored in a file."""
 
 HEADER_BYTES = 4096
@@ -42,37 +42,22 @@ HEADER_BYTES = 4096
 
 
 class Trie(NamedTuple):
-    """Flat arrays of N nodes and G groups.
-
-    Node 0 is the root. Nodes are in depth-first order, except in `nodes` and `height`.
+    """Flat arrays of N nodes and G groups. Node 0 is the root.
 
     Attributes:
-        byte: uint8[N], the byte on the edge into a node.
-        depth: int32[N], number of bytes from the root.
-        skip: int32[N], the first node after a node's subtree.
-        group: int32[N + 1], number of groups that end before a node. Node ``i`` ends a token if and only if
-            ``group[i + 1] > group[i]``; its subtree contains the groups from ``group[i]`` to before
-            ``group[skip[i]]``.
-        below: int64[N, 5], what occurs strictly below a node: four 32-bit words with the ASCII bytes; then
-            bit 0: a byte of 128 or more occurs, and bit 1: everything is well-formed UTF-8, perhaps cut off,
-            if the node ends a character.
-        nodes: int32[N + 1, 8], the same as rows, level by level, with the children of a node side by side, as
-            walks read them (`equivalence.trie.nodes.by_level`).
-        height: int32[N], the length in bytes of the longest path down from a node, in the order of `nodes`.
+        nodes: int32[N + 1, 8], the nodes as rows, level by level, with the children of a node side by side
+            (`equivalence.trie.nodes.by_level`).
+        height: int32[N], the length in bytes of the longest path down from a node.
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
         suffix_order: int32[S - 1], all suffixes except the empty one, in byte order.
         group_suffix: int32[G], the whole byte string of a group, as a suffix.
         first_byte: uint8[G], the first byte of a group.
         group_of_token: int32[V], group of each token id; -1 for ids without text.
+        token_order: int32, the ids with text, by group; ascending within each group.
         longest: bytes of the longest token.
     """
 
-    byte: NDArray[np.uint8]
-    depth: NDArray[np.int32]
-    skip: NDArray[np.int32]
-    group: NDArray[np.int32]
-    below: NDArray[np.int64]
     nodes: NDArray[np.int32]
     height: NDArray[np.int32]
     suffix_parent: NDArray[np.int32]
@@ -81,6 +66,7 @@ class Trie(NamedTuple):
     group_suffix: NDArray[np.int32]
     first_byte: NDArray[np.uint8]
     group_of_token: NDArray[np.int32]
+    token_order: NDArray[np.int32]
     longest: int
 
     @property
@@ -91,43 +77,61 @@ class Trie(NamedTuple):
 
 def build_trie(tokens: Sequence[bytes]) -> Trie:
     """Build the trie of the non-empty byte strings among ``tokens`` (index = token id)."""
-    distinct = sorted({token for token in tokens if token})
-    number = {token: index for index, token in enumerate(distinct)}
-    group_of_token = np.array([number.get(token, -1) for token in tokens], np.int32)
-    offsets = np.zeros(len(distinct) + 1, np.int64)
-    np.cumsum([len(token) for token in distinct], out=offsets[1:])
-    return _trie_of(np.frombuffer(b"".join(distinct), np.uint8), offsets, group_of_token, None)
+    with_text = (index for index, token in enumerate(tokens) if token)
+    token_order = np.array(sorted(with_text, key=tokens.__getitem__), np.int32)
+    return _trie_of(*side_by_side(tokens), token_order, None)
+
+
+def side_by_side(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], Integers]:
+    """The bytes of some texts, uint8, and the bounds of each text, int64[n + 1]."""
+    bounds = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=bounds[1:])
+    return np.frombuffer(b"".join(texts), np.uint8), bounds
 
 
 def _trie_of(
     data: NDArray[np.uint8],
-    offsets: Integers,
-    group_of_token: NDArray[np.int32],
+    bounds: Integers,
+    token_order: NDArray[np.int32],
     suffix_order: NDArray[np.int32] | None,
 ) -> Trie:
-    """Build the trie of sorted, distinct byte strings.
+    """Build the trie of tokens.
 
     Args:
-        data, offsets: the strings, and where each begins.
-        group_of_token: see `Trie`.
-        suffix_order: the order of the suffixes, from a file, which is checked; ``None``: compute it.
+        data, bounds: the bytes of all ids, and the bounds of each id's bytes; ids without text have none.
+        token_order: see `Trie`; it contains the ids with text.
+        suffix_order: see `Trie`; ``None``: compute it.
 
     Raises:
-        Unusable: the order is wrong.
+        Unusable: an order is wrong.
     """
-    byte, depth, skip, group, below = depth_first(data, offsets)
-    suffix_parent, suffix_byte, group_suffix = suffixes_of(data, offsets)
+    suffix_parent, suffix_byte, suffix_of = suffixes_of(*_texts_of(token_order, data, bounds))
     if suffix_order is None:
         suffix_order = _suffix_order(suffix_parent, suffix_byte)
     elif not _is_suffix_order(suffix_order, suffix_parent, suffix_byte):
         raise Unusable("its suffixes are not in order")
-    nodes = by_level(byte, depth, skip, group, below)
-    longest = int(np.diff(offsets).max(initial=0))
+    rank = np.zeros(len(suffix_parent), np.int64)
+    rank[suffix_order] = np.arange(len(suffix_order))
+    steps = np.diff(rank[suffix_of], prepend=-1)  # tokens are suffixes, too
+    if (steps < 0).any() or (np.diff(token_order, prepend=-1)[steps == 0] < 0).any():
+        raise Unusable("its tokens are not in order")
+    group_of_token = np.full(len(bounds) - 1, -1, np.int32)
+    group_of_token[token_order] = np.cumsum(steps > 0) - 1
+    text, begins = _texts_of(token_order[steps > 0], data, bounds)
+    nodes = by_level(*depth_first(text, begins))
     trie = Trie(
-        byte, depth, skip, group, below, nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order,
-        group_suffix, data[offsets[:-1]], group_of_token, longest,
+        nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order, suffix_of[steps > 0],
+        text[begins[:-1]], group_of_token, token_order, int(np.diff(begins).max(initial=0)),
     )  # fmt: skip
     return read_only(trie)
+
+
+def _texts_of(
+    ids: NDArray[np.int32], data: NDArray[np.uint8], bounds: Integers
+) -> tuple[NDArray[np.uint8], Integers]:
+    """The bytes of some tokens side by side, and where each token begins."""
+    begins, places = ranges(bounds[ids], np.diff(bounds)[ids])
+    return data[places], begins
 
 
 def stored_trie(
@@ -144,6 +148,7 @@ def stored_trie(
         fingerprint: that of this vocabulary; part of the file's name.
         folder: created if it is missing.
     """
+
     return stored(
         Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays",
         build,
@@ -155,7 +160,7 @@ def stored_trie(
     )
 
 
-def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie:
+def _checked(arrays: Arrays, data: NDArray[np.uint8], bounds: Integers) -> Trie:
     """Make the trie of tokens with the orders from the arrays of a file.
 
     Raises:
@@ -165,58 +170,10 @@ def _checked(arrays: Arrays, data: NDArray[np.uint8], offsets: Integers) -> Trie
         array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()
     ):
         raise Unusable("it holds other arrays")
-    groups, suffix_order = arrays.values()
-    lengths = np.diff(offsets)
-    if len(groups) != len(lengths) or not np.array_equal(groups, np.where(lengths > 0, groups, -1)):
-        raise Unusable("its groups are not those of the tokens that are text")
-    ids = np.flatnonzero(lengths)
-    of_text = groups[ids]
-    n_groups = int(of_text.max(initial=-1)) + 1
-    if n_groups > len(ids) or int(of_text.min(initial=0)) < 0:
-        raise Unusable("its groups are out of range")
-    one = np.full(n_groups, -1, np.int64)
-    one[of_text] = ids  # one token of each group
-    if (one < 0).any():
-        raise Unusable("its groups are not numbered without gaps")
-    others = ids[one[of_text] != ids]
-    twins = one[groups[others]]
-    text, begins = _gathered(twins, data, offsets)
-    same, ends = _gathered(others, data, offsets)
-    if not np.array_equal(begins, ends) or not np.array_equal(text, same):
-        raise Unusable("a group has different tokens")
-    text, begins = _gathered(one, data, offsets)
-    if not _ascend(text, begins):
-        raise Unusable("its groups are not in byte order")
-    return _trie_of(text, begins, groups, suffix_order)
-
-
-def _gathered(
-    ids: Integers, data: NDArray[np.uint8], offsets: Integers
-) -> tuple[NDArray[np.uint8], Integers]:
-    """The bytes of some tokens side by side, and where each token begins."""
-    lengths = (offsets[1:] - offsets[:-1])[ids]
-    begins = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(lengths, out=begins[1:])
-    text = data[np.repeat(offsets[ids] - begins[:-1], lengths) + np.arange(begins[-1])]
-    text.flags.writeable = False  # like the bytes in `build_trie`
-    return text, begins
-
-
-def _ascend(text: NDArray[np.uint8], begins: Integers) -> bool:
-    """Whether byte strings side by side are in byte order, and distinct."""
-    pairs = np.arange(max(len(begins) - 2, 0))  # the first of two neighbours that are equal so far
-    depth = 0
-    while len(pairs):
-        first, second = begins[pairs] + depth, begins[pairs + 1] + depth
-        if (second >= begins[pairs + 2]).any():  # it is a prefix of the first one, or the same
-            return False
-        goes_on = first < begins[pairs + 1]
-        pairs, bytes_of_first, bytes_of_second = pairs[goes_on], text[first[goes_on]], text[second[goes_on]]
-        if (bytes_of_first > bytes_of_second).any():
-            return False
-        pairs = pairs[bytes_of_first == bytes_of_second]
-        depth += 1
-    return True
+    token_order, suffix_order = arrays.values()
+    if not np.array_equal(np.sort(token_order), np.flatnonzero(np.diff(bounds))):
+        raise Unusable("its tokens are not those that are text")
+    return _trie_of(data, bounds, token_order, suffix_order)
 
 
 SYMBOLS = 7

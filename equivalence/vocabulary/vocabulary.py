@@ -27,7 +27,7 @@ from equivalence.arguments import folder_of, integer, integer_from, integers, on
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable, write_whole
-from equivalence.trie.trie import Trie, build_trie, read_only, stored_trie
+from equivalence.trie.trie import Trie, build_trie, read_only, side_by_side, stored_trie
 from equivalence.vocabulary.npz import read_npz
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
@@ -291,18 +291,16 @@ class Vocabulary:
     @cached_property
     def token_lengths(self) -> NDArray[np.int64]:
         """int64[size]: the length of each token in bytes, 0 for ids without text."""
-        return np.array([len(token) for token in self.tokens], np.int64)
+        return np.diff(self.flat[1])
 
     @cached_property
     def flat(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """The bytes of all ids in order (uint8), and the bounds of each id's bytes (int64[size + 1])."""
-        offsets = np.zeros(self.size + 1, np.int64)
-        np.cumsum(self.token_lengths, out=offsets[1:])
-        return np.frombuffer(b"".join(self.tokens), np.uint8), offsets
+        return side_by_side(self.tokens)
 
     @cached_property
     def trie(self) -> Trie:
-        """The flat depth-first trie of all ids with text. Its arrays are read-only."""
+        """The flat trie of all ids with text. Its arrays are read-only."""
         if self._cache_dir is None:
             return build_trie(self.tokens)
         return stored_trie(lambda: build_trie(self.tokens), self.flat, self.fingerprint, self._cache_dir)
@@ -310,8 +308,7 @@ class Vocabulary:
     @cached_property
     def byte_order(self) -> ByteOrder:
         """The ids in the order of the trie, in which classes are numbered (5 MiB for 128,000 ids)."""
-        trie = self.trie
-        return byte_order(trie.group_of_token, trie.first_byte, self.token_lengths, self.stop_token_ids)
+        return byte_order(self.trie, self.token_lengths, self.stop_token_ids)
 
     @cached_property
     def token_texts(self) -> TokenTexts:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary
+from equivalence.trie.nodes import ENDS
 from hybrid.values.once import made_once
 
 
@@ -25,45 +26,42 @@ class TokenPrefixes:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        trie, order = vocabulary.trie, vocabulary.byte_order
-        self._byte, self._skip, self._group = trie.byte, trie.skip, trie.group
+        order = vocabulary.byte_order
+        self._nodes = vocabulary.trie.nodes
         self._token_starts, self._tokens = order.token_starts, order.tokens
         self._texts = vocabulary.tokens
 
-    def _node(self, node: int, byte: int) -> int:
+    def _child(self, node: int, byte: int) -> int:
         """Return the child of a node for a byte, or -1."""
-        child, end = node + 1, int(self._skip[node])
-        while child < end:
-            found = int(self._byte[child])
-            if found == byte:
-                return child
-            if found > byte:
-                return -1
-            child = int(self._skip[child])
-        return -1
+        first, end = self._nodes[node : node + 2, 0].tolist()
+        child = first + int(np.searchsorted(self._nodes[first:end, 3] & 255, byte))
+        return child if child < end and self._nodes[child, 3] & 255 == byte else -1
+
+    def _groups(self, node: int) -> tuple[int, int, int]:
+        """Return the bounds of the groups that end at a node, and the end of those below it."""
+        _, begin, end, bits = self._nodes[node, :4].tolist()
+        return begin, begin + (bits >> ENDS & 1), end
 
     def longer(self, text: bytes) -> NDArray[np.int32]:
         """Return the ids of tokens that begin with a text and are longer, int32, in byte order."""
         node = 0
         for byte in text:
-            node = self._node(node, byte)
+            node = self._child(node, byte)
             if node < 0:
                 return self._tokens[:0]
-        first, end = int(self._group[node + 1]), int(self._group[int(self._skip[node])])
-        if not text:
-            first = 0
-        return self._tokens[int(self._token_starts[first]) : int(self._token_starts[end])]
+        _, begin, end = self._groups(node)
+        return self._tokens[self._token_starts[begin] : self._token_starts[end]]
 
     def within(self, text: bytes) -> list[int]:
         """Return the ids of tokens with which a text begins, including those equal to the text."""
         found: list[int] = []
         node = 0
         for byte in text:
-            node = self._node(node, byte)
+            node = self._child(node, byte)
             if node < 0:
                 break
-            begin, end = int(self._group[node]), int(self._group[node + 1])
-            found += self._tokens[int(self._token_starts[begin]) : int(self._token_starts[end])].tolist()
+            begin, end, _ = self._groups(node)
+            found += self._tokens[self._token_starts[begin] : self._token_starts[end]].tolist()
         return found
 
     def longest(self, text: bytes, without: Collection[int] = ()) -> int:

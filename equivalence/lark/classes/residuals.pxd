@@ -1,6 +1,7 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.classes.refinement cimport Parts
+from equivalence.trie.nodes cimport Node
 
 
 cdef class Residuals:
@@ -8,8 +9,7 @@ cdef class Residuals:
     cdef const int[::1] sequence
     cdef const Py_ssize_t[::1] sequence_start
     cdef const int[::1] family
-    cdef int[:, ::1] nodes
-    cdef const int[::1] groups
+    cdef const Node[::1] nodes
     cdef const unsigned char[::1] first_byte
     cdef Py_ssize_t[::1] top
     cdef readonly Interned paths, rests, pairs
@@ -18,6 +18,7 @@ cdef class Residuals:
     cdef readonly Py_ssize_t[::1] kind
     cdef Parts parts
     cdef Py_ssize_t[::1] state, path
+    cdef int[::1] child, end
     cdef Account account
 
     cdef int part_by_first_byte(self) except -1

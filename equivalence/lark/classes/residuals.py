@@ -18,9 +18,13 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.classes.refinement import Parts
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from numpy.typing import NDArray
+
+from equivalence.trie.nodes import TRIE_NODE
 
 check_source(__name__)
 
@@ -42,6 +46,7 @@ class Residuals:
         paths: the paths as [path, terminal].
         rests: the rests as [path, family].
         pairs: the pairs as [emitted sequence, rest, group].
+        child, end: for each depth on the path, the next child, and the end of the children.
         starts: int64[blocks + 1], where the rests of a block begin.
         found: int32, one rest for each group below the block's byte.
         kind: int64[groups], what distinguishes groups: first their bytes, then their rests in each block.
@@ -59,13 +64,14 @@ class Residuals:
     ) -> None:
         self.step, self.emitted = lexer.step, lexer.emitted
         self.sequence, self.sequence_start, self.family = sequence, sequence_start, family
-        self.nodes = np.stack([trie.byte, trie.depth, trie.skip], axis=1).astype(np.int32)
-        self.groups, self.first_byte = trie.group, trie.first_byte
+        self.nodes, self.first_byte = of_array(trie.nodes, TRIE_NODE), trie.first_byte
         self.account = account
         self.paths, self.rests, self.pairs = Interned(1024, 2), Interned(4096, 2), Interned(4096, 3)
         self.paths.pair(-1, -1)
         self.state = np.zeros(trie.longest + 2, np.int64)
         self.path = np.zeros(trie.longest + 2, np.int64)
+        self.child = np.zeros(trie.longest + 2, np.int32)
+        self.end = np.zeros(trie.longest + 2, np.int32)
         self.top = np.full(256, -1, np.int64)
         self.kind = np.zeros(trie.n_groups, np.int64)
         self.parts = Parts(1, account)
@@ -73,15 +79,13 @@ class Residuals:
 
     def part_by_first_byte(self):
         """Find the node of each first byte, and separate tokens by first byte."""
-        node: cython.Py_ssize_t = 1
         most: cython.Py_ssize_t = 1
-        while node < self.nodes.shape[0]:
-            self.top[self.nodes[node, 0]] = node
-            most = max(most, self.groups[self.nodes[node, 2]] - self.groups[node])
-            for group in range(self.groups[node], self.groups[self.nodes[node, 2]]):
+        for node in range(self.nodes[0].child, self.nodes[1].child):
+            self.top[self.nodes[node].bits & 255] = node
+            most = max(most, self.nodes[node].group_end - self.nodes[node].group)
+            for group in range(self.nodes[node].group, self.nodes[node].group_end):
                 self.kind[group] = self.parts.count
             self.parts.count = self.parts.count + 1
-            node = self.nodes[node, 2]
         self.parts.make_room(most)
 
     def read(
@@ -101,7 +105,7 @@ class Residuals:
         self.starts = starts
         for block in range(n):
             root = self.top[first_bytes[block]]
-            self.starts[block + 1] = self.starts[block] + self.groups[self.nodes[root, 2]] - self.groups[root]
+            self.starts[block + 1] = self.starts[block] + self.nodes[root].group_end - self.nodes[root].group
         self.found = np.full(starts[n], -1, np.int32)
         with cython.nogil:
             for block in range(n):
@@ -110,24 +114,30 @@ class Residuals:
 
     def read_block(self, block, state, root):
         """Find the rests of a block, and separate the tokens by them."""
-        first = self.groups[root]
-        last: cython.Py_ssize_t = self.nodes[root, 2]
+        first = self.nodes[root].group
         first_new = self.parts.count
         begin = self.starts[block]
         self.state[1] = state
         self.path[1] = 0
-        node: cython.Py_ssize_t = root
-        while node < last:
-            depth: cython.Py_ssize_t = self.nodes[node, 1]
-            if node > root and self.follow(self.nodes[node, 0], depth) < 0:
-                node = self.nodes[node, 2]
+        self.child[1] = cython.cast(cython.int, root)
+        self.end[1] = cython.cast(cython.int, root + 1)
+        depth: cython.Py_ssize_t = 1
+        while depth > 0:
+            node = self.child[depth]
+            if node == self.end[depth]:
+                depth -= 1
                 continue
-            group = self.groups[node]
-            if self.groups[node + 1] > group:
+            self.child[depth] = node + 1
+            if depth > 1 and self.follow(self.nodes[node].bits & 255, depth) < 0:
+                continue
+            if self.nodes[node].bits >> ENDS_AT & 1:
+                group = self.nodes[node].group
                 rest = self.rest_of(depth)
                 self.found[begin + group - first] = cython.cast(cython.int, rest)
                 self.kind[group] = self.parts.part(self.kind[group], rest, first_new)
-            node += 1
+            depth += 1
+            self.child[depth] = self.nodes[node].child
+            self.end[depth] = self.nodes[node + 1].child
 
     def follow(self, byte, depth):
         """Continue by a byte to a depth. Return the state there, or -1 if the text is dead."""
@@ -182,7 +192,7 @@ class Residuals:
                     block = block_of[state, byte]
                     if block < 0:
                         continue
-                    rest = self.found[self.starts[block] + examples[k] - self.groups[self.top[byte]]]
+                    rest = self.found[self.starts[block] + examples[k] - self.nodes[self.top[byte]].group]
                     if rest >= 0:
                         number = self.pair_of(self.emitted[state, byte], rest, group_of[state])
                         pair[state, k] = cython.cast(cython.int, number)
