@@ -137,11 +137,11 @@ def test_what_is_needed_is_kept_and_paid_for(name: str) -> None:
     queries = found_queries(found, accounts[0])
     sets, words = found_sets(found, accounts[1])
     classes, _ = split(found, sets, words, accounts[2])
-    kept = [queries.nbytes, sets.nbytes + np.asarray(words.base).nbytes, classes.nbytes]
+    kept = [queries.nbytes, sets.nbytes + words.nbytes, classes.nbytes]
     assert [account.taken for account in accounts] == kept
     # the tables grow
     assert (name == "many queries") == (queries.count > FIRST)
-    assert (name == "many blocks") == (words.shape[1] > 1)
+    assert (name == "many blocks") == (words.shape[1] > 2)
     assert (name == "many sets") == (len(words) > 256)
     wanted = {
         (outcome, below)

@@ -14,11 +14,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
-
-from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -28,103 +26,13 @@ FIRST = 256
 
 @cython.final
 @cython.cclass
-class BlockSets:
-    """Sets of the blocks of one first byte, numbered from 1 in the order in which they are found.
-
-    Number 0 is the empty set of every first byte. A set is stored in 32-bit words: bit i stands for the i-th
-    block of the byte. `words` is the current set, and `hash` its hash. A block that is added or removed
-    changes the hash by its own seed, so computing the hash does not take a pass over all words.
-    """
-
-    def __init__(self, widest: cython.Py_ssize_t, account: Account) -> None:
-        self.n_words = (widest + 31) // 32
-        self.account = account
-        account.claim(FIRST * (8 * self.n_words + 17))
-        self.words = np.zeros(self.n_words, np.int64)
-        self.seeds = np.empty(widest, np.int64)
-        h: cython.Py_ssize_t = 12345
-        for i in range(widest):
-            h = mix(h, i + 77)
-            self.seeds[i] = h << 29
-            h = mix(h, 3 * i + 1)
-            self.seeds[i] ^= h
-        self.sets = np.zeros((FIRST, self.n_words), np.int64)
-        self.first_bytes = np.zeros(FIRST, np.uint8)
-        self.hashes = np.zeros(FIRST, np.int64)
-        self.table = np.zeros(2 * FIRST, np.int32)
-        self.count = 1
-        self.n_members = self.hash = 0
-
-    def toggle(self, block):
-        """Add a block to the current set, or remove it."""
-        bit: cython.Py_ssize_t = 1
-        bit <<= block & 31
-        self.words[block >> 5] ^= bit
-        self.n_members = self.n_members + (1 if self.words[block >> 5] & bit else -1)
-        self.hash = self.hash ^ self.seeds[block]
-
-    def equals(self, number):
-        """Whether a set is equal to the current one."""
-        w: cython.Py_ssize_t = 0
-        while w < self.n_words and self.sets[number, w] == self.words[w]:
-            w += 1
-        return w == self.n_words
-
-    def number(self, first_byte):
-        """The number of the current set.
-
-        Raises:
-            BudgetExceeded: it is new, and no bytes are left for it.
-        """
-        if self.n_members == 0:
-            return 0
-        h = mix(mix(self.hash & 0x3FFFFFFF, self.hash >> 30), first_byte)
-        last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = h & last
-        number: cython.Py_ssize_t = self.table[slot]
-        while number:
-            if self.hashes[number] == h and self.first_bytes[number] == first_byte and self.equals(number):
-                return number
-            slot = (slot + 1) & last
-            number = self.table[slot]
-        if self.count == self.hashes.shape[0]:
-            with cython.gil:
-                self.grow()
-        number = self.count
-        for w in range(self.n_words):
-            self.sets[number, w] = self.words[w]
-        self.first_bytes[number] = cython.cast(cython.uchar, first_byte)
-        self.hashes[number] = h
-        self.count = number + 1
-        self.enter(number)
-        return number
-
-    def enter(self, number):
-        """Add a set to the hash table."""
-        last: cython.Py_ssize_t = self.table.shape[0] - 1
-        slot = self.hashes[number] & last
-        while self.table[slot]:
-            slot = (slot + 1) & last
-        self.table[slot] = cython.cast(cython.int, number)
-
-    def grow(self):
-        """Double the room for sets."""
-        size: cython.Py_ssize_t = 2 * self.hashes.shape[0]
-        a_set: cython.Py_ssize_t = 8 * self.n_words + 17
-        self.account.claim(size * a_set, size // 2 * a_set)
-        self.sets = bigger(self.sets, size)
-        self.first_bytes = bigger(self.first_bytes, size)
-        self.hashes = bigger(self.hashes, size)
-        self.table = np.zeros(2 * size, np.int32)
-        with cython.nogil:
-            for number in range(1, self.count):
-                self.enter(number)
-
-
-@cython.final
-@cython.cclass
 class Sweep:
-    """A pass over the groups in order. A range never contains groups with different first bytes."""
+    """A pass over the groups in order. A range never contains groups with different first bytes.
+
+    Attributes:
+        words: the current set, in 32-bit words: bit i stands for the i-th block of the current first byte.
+        sets: the sets so far, as [first byte, words ...]; number 0 is the empty set of every first byte.
+    """
 
     def __init__(self, first_byte, block_starts, range_starts, ranges, account) -> None:
         self.first_byte = first_byte
@@ -136,7 +44,10 @@ class Sweep:
         widest: cython.Py_ssize_t = 1
         for b in range(256):
             widest = max(widest, self.block_starts[b + 1] - self.block_starts[b])
-        self.sets = BlockSets(widest, account)
+        self.n_words = (widest + 31) // 32
+        self.words = np.zeros(self.n_words, np.int64)
+        self.sets = Interned(FIRST, 1 + self.n_words, account=account)
+        self.sets.add(np.zeros(1 + self.n_words, np.int64))
         self.ends = np.zeros(self.first_byte.shape[0] + 2, np.int32)
         self.toggles = np.empty(2 * total, np.int32)
         self.bounds = np.empty(2 * total + 1, np.int64)
@@ -174,15 +85,29 @@ class Sweep:
 
     def number_bounds(self):
         """Find the number of the set from each bound to the next one."""
+        one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         t: cython.Py_ssize_t = 0
         for i in range(self.n_bounds):
             self.account.check()
             g = self.bounds[i]
             while t < self.ends[g]:
-                self.sets.toggle(cython.cast(cython.Py_ssize_t, self.toggles[t]))
+                self.words[self.toggles[t] >> 5] ^= one << (self.toggles[t] & 31)
                 t += 1
-            first_byte = cython.cast(cython.Py_ssize_t, self.first_byte[g])
-            self.numbers[i] = cython.cast(cython.int, self.sets.number(first_byte))
+            self.numbers[i] = cython.cast(cython.int, self.current_set(self.first_byte[g]))
+
+    def current_set(self, first_byte):
+        """The number of the current set.
+
+        Raises:
+            BudgetExceeded: no bytes are left.
+        """
+        at = self.sets.room(1 + self.n_words)
+        members: cython.Py_ssize_t = 0
+        for w in range(self.n_words):
+            members |= self.words[w]
+            self.sets.pool[at + 1 + w] = self.words[w]
+        self.sets.pool[at] = first_byte if members else 0
+        return self.sets.intern(1 + self.n_words)
 
     def number_groups(self, result):
         """Write the number of each group's set. `result` must contain zeros."""
@@ -213,9 +138,9 @@ def outright_sets(
         account: is charged for the sets, which are kept, and for temporary arrays.
 
     Returns:
-        (the number of each group, int32[G]; the words of each number's set, int64[numbers, words]). Number 0
-            means that no block reads the group. Bit i of the 32-bit words stands for the i-th block of the
-            byte.
+        (the number of each group, int32[G]; the first byte and the words of each number's set,
+            int64[numbers, 1 + words]). Number 0 means that no block reads the group. Bit i of the words of 32
+            bits stands for the i-th block of the byte.
 
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
@@ -226,5 +151,6 @@ def outright_sets(
     sweep = Sweep(first_byte, block_starts, range_starts, ranges, account)
     result = np.zeros(n_groups, np.int32)
     sweep.number_groups(result)
-    account.claim(0, passing + 17 * sweep.sets.hashes.shape[0])  # and the tables that find sets
-    return result, np.asarray(sweep.sets.sets)[: sweep.sets.count]
+    sets = sweep.sets.lists()[1].reshape(-1, 1 + sweep.n_words)
+    account.claim(sets.nbytes, passing + sweep.sets.nbytes)
+    return result, sets

@@ -142,7 +142,7 @@ class Blocks:
         n_here = self.block_starts[first_byte + 1] - first_block
         words = self.range_sets[group]
         for i in range(n_here):
-            is_read = (self.set_words[words, i >> 5] >> (i & 31)) & 1
+            is_read = (self.set_words[words, 1 + (i >> 5)] >> (i & 31)) & 1
             self.value[i] = OUTRIGHT if is_read else NOTHING
         for e in range(self.class_event_starts[number], self.class_event_starts[number + 1]):
             self.value[self.class_events[e, 0] - first_block] = self.class_events[e, 1] + 1

@@ -42,7 +42,7 @@ class Rounds(NamedTuple):
         suffixes: int32[n], the suffixes that were walked, each in one round.
         round_of: int64[n], their rounds.
         range_sets: int32[n], the blocks of its first byte that read a suffix completely, as a row of `words`.
-        words: int64[sets, words], bit i of the 32-bit words stands for the i-th block.
+        words: int64[sets, 1 + words], the first byte, then words of 32 bits: bit i stands for the i-th block.
         block_starts, user_starts: int64[R, 257], where the blocks, and the users, of each first byte start.
         users: int64[u, 2], rows (symbol, block).
         owners, events: int64[e] and int64[e, 2], the block of each event, and its row (place in `suffixes`,
@@ -259,7 +259,7 @@ class Twins:
         first_block = self.block_starts[turn, byte]
         words = self.range_sets[place]
         for i in range(self.block_starts[turn, byte + 1] - first_block):
-            self.value[i] = (self.words[words, i >> 5] >> (i & 31)) & 1
+            self.value[i] = (self.words[words, 1 + (i >> 5)] >> (i & 31)) & 1
         for e in range(self.suffix_event_starts[place], self.suffix_event_starts[place + 1]):
             self.value[self.suffix_events[e, 0] - first_block] = 2 + self.rewriting.number_of(
                 self.suffix_events[e, 1]
