@@ -78,7 +78,7 @@ def compute_classes(
     vocabulary.byte_order  # noqa: B018 - made with the trie, outside any computation
     deadline = Deadline(seconds)
     read = read_grammar(grammar)
-    return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0].trimmed()
+    return classes_and_network(read, vocabulary, relation, capacity, max_states, deadline)[0]
 
 
 def classes_and_network(
@@ -179,5 +179,4 @@ def classes_of_network(
     return TokenClasses(
         class_of_token, len(representatives), representatives, relation, phases, sizes,
         runs=numbered if by_runs else None, order=order if by_runs else None,
-        byte_tables=exploration.byte_tables,
     )  # fmt: skip

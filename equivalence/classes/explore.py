@@ -94,7 +94,6 @@ class Exploration(NamedTuple):
         queries, colors: the pairs (outcome, below set) that occur, and the color of each. 0: no stack accepts
             it; 1: every stack does; otherwise equal numbers mean equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes, for reports.
-        byte_tables: the byte classes.
     """
 
     block_starts: Integers
@@ -109,7 +108,6 @@ class Exploration(NamedTuple):
     n_configurations: int
     n_items: int
     n_outcomes: int
-    byte_tables: ByteTables
 
 
 def explore(
@@ -147,13 +145,12 @@ def explore(
             min(FIRST_LISTS, capacity.configurations), capacity.nodes, capacity.configurations, account,
             _excess(capacity),
         )  # fmt: skip
-        return _explore(network, trie, byte_tables, follow, space, displacement, capacity)
+        return _explore(network, trie, follow, space, displacement, capacity)
 
 
 def _explore(
     network: Network,
     trie: Trie,
-    byte_tables: ByteTables,
     follow: Follow,
     space: Space,
     displacement: bool,
@@ -188,7 +185,7 @@ def _explore(
     return Exploration(
         found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
         found.event_starts, found.events, queries, colors, n_configurations, len(read.below_of_item),
-        outcomes.count, byte_tables,
+        outcomes.count,
     )  # fmt: skip
 
 

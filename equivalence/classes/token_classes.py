@@ -7,9 +7,8 @@ Limits: for one grammar and one vocabulary. Classes of different grammars are un
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +34,6 @@ class TokenClasses:
         sizes: numbers of states, contexts, configurations and items.
         runs: the classes as runs of the vocabulary's byte order, if that is possible; else ``None``.
         order: that byte order, which belongs to the vocabulary; ``None`` without runs.
-        byte_tables: the byte classes of the network, which a classifier needs, too; ``None`` when they are
-            no longer needed.
     """
 
     given: NDArray[np.int32] | None
@@ -47,7 +44,6 @@ class TokenClasses:
     sizes: dict[str, int]
     runs: ClassRuns | None = None
     order: ByteOrder | None = None
-    byte_tables: Any = None
 
     @cached_property
     def class_of_token(self) -> NDArray[np.int32]:
@@ -63,10 +59,6 @@ class TokenClasses:
         runs = () if self.runs is None else self.runs
         held = (self.__dict__.get("class_of_token", self.given), self.representatives, *runs)
         return sum(array.nbytes for array in held if array is not None)
-
-    def trimmed(self) -> TokenClasses:
-        """The classes without the data that only compiling needs."""
-        return replace(self, byte_tables=None)
 
     def members(self, class_id: int) -> NDArray[np.int32]:
         """The ids of a class, ascending. ``-1`` gives the ids that are never allowed."""

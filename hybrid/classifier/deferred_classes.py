@@ -80,7 +80,7 @@ class DeferredClasses:
                 network, vocabulary, "acceptance", self._budget.capacity, deadline
             )  # fmt: skip
             texts, grouped = distinct_classes(classes, vocabulary)
-            fixed = fixed_tables(network, texts, *vocabulary.flat, deadline, classes.byte_tables)
+            fixed = fixed_tables(network, texts, *vocabulary.flat, deadline)
             reachable = reachable_of(network)
         except (BudgetExceeded, UnsupportedGrammar) as error:
             if not deadline.is_over:  # another attempt would fail, too
@@ -88,7 +88,7 @@ class DeferredClasses:
             raise BudgetExceeded(str(error)) from error
         with classifier.lock:
             classifier.take_classes(fixed, grouped, reachable)
-        return classes.trimmed() if self._ids is None else self._ids.refined(classes, vocabulary)
+        return classes if self._ids is None else self._ids.refined(classes, vocabulary)
 
     @property
     def nbytes(self) -> int:

@@ -247,6 +247,6 @@ class NamedIds:
         given, representatives = number_keys(keys, len(found), vocabulary.token_lengths)
         made: Any = replace(
             classes, given=given, n_classes=len(representatives), representatives=representatives, runs=None,
-            order=None, byte_tables=None,
+            order=None,
         )  # fmt: skip
         return made

@@ -81,13 +81,10 @@ class Fixed(NamedTuple):
 
 def fixed_tables(
     network: Network, representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers,
-    deadline: Deadline | None = None, byte_tables: ByteTables | None = None,
+    deadline: Deadline | None = None,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the network, the distinct representatives in byte order, and the
     vocabulary.
-
-    Args:
-        byte_tables: the byte classes of this network; ``None``: they are computed.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -95,8 +92,7 @@ def fixed_tables(
     net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
         rank = call_ranks(automaton)
-        if byte_tables is None:  # they do not depend on the bounds of counts
-            byte_tables = ByteTables(automaton, rank, stop)
+        byte_tables = ByteTables(automaton, rank, stop)
         follow_sets = follow_sets_of(network, byte_tables.first, stop)
     start = network.start, network.start_final
     return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)

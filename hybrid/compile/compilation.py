@@ -129,7 +129,8 @@ class Compilation(EngineStrategies):
             return self.on_classes(job, f"no classifier: {refused}", None if ids else classes, unexplored)
         timings.update(classes.seconds)
         timings["classifier"] = time.perf_counter() - began
-        classes = ids.refined(classes, self.vocabulary) if ids else classes.trimmed()
+        if ids:
+            classes = ids.refined(classes, self.vocabulary)
         reason = reason_of(classes, self.vocabulary)
         if self.settings.strategy == "classifier":
             reason = f"requested by strategy='classifier'; {reason}"
@@ -177,7 +178,7 @@ class Compilation(EngineStrategies):
         limit = self.settings.budget.table_bytes
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
-        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own, classes.byte_tables)
+        fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
         if self.settings.on_demand:
             reachable = reachable_of(network)
             made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)

@@ -138,7 +138,7 @@ class EngineStrategies:
         job.timings.update(classes.seconds)
         changed = without_lookahead(serialized) or changed
         safe = as_changed(grammar, serialized, classes_as_rules(serialized) or changed)
-        return self._on_representatives(job, safe, classes.trimmed(), cause)
+        return self._on_representatives(job, safe, classes, cause)
 
     def on_engine(self, job: Job, safe: xgrammar.Grammar, reason: str) -> CompiledGrammar:
         """Let XGrammar compile a grammar in a form in which it is safe."""
