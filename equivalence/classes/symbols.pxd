@@ -20,7 +20,6 @@ cdef class Symbols:
     cdef Py_ssize_t read_symbol(self, Py_ssize_t suffixes, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t leave(self, Py_ssize_t configuration, Py_ssize_t suffix, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t add_pair(self, Py_ssize_t n, Py_ssize_t pair) except -1 nogil
-    cdef Py_ssize_t new_outcome(self, Py_ssize_t label, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t own_bytes(self) except -1
     cdef Py_ssize_t nbytes(self) except -1
     cdef int grow_pairs(self) except -1

@@ -17,6 +17,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.equivalence.walks.outcomes import outcome_of
 
 from equivalence.arrays.dynamic_arrays import bigger
 
@@ -96,10 +97,10 @@ class Symbols:
             if configuration == REJECT:
                 continue
             if self.displacement:
-                n = self.add_pair(n, -1 - configuration)
+                n = self.add_pair(n, (-2 - configuration) << 30)  # a negative port is a final configuration
             elif label < 0 or self.space.facts[configuration].label < label:
                 label = self.space.facts[configuration].label
-        return OUTRIGHT if label == 0 else self.new_outcome(label, n)
+        return OUTRIGHT if label == 0 else outcome_of(self.outcomes, label, self.pairs, n)
 
     def leave(self, configuration, suffix, n):
         """Record that a suffix is pending at each port of a configuration. Return the number of pairs."""
@@ -114,17 +115,6 @@ class Symbols:
             with cython.gil:
                 self.grow_pairs()
         return insert_sorted(self.pairs, 0, n, pair)
-
-    def new_outcome(self, label, n):
-        """The number of the outcome with a label and n pairs."""
-        at = self.outcomes.room(1 + 2 * n)
-        self.outcomes.pool[at] = label
-        for k in range(n):
-            pair = self.pairs[k]
-            # a negative pair is a final configuration
-            self.outcomes.pool[at + 1 + 2 * k] = pair - 1 if pair < 0 else pair >> 30
-            self.outcomes.pool[at + 2 + 2 * k] = 0 if pair < 0 else pair & 0x3FFFFFFF
-        return self.outcomes.intern(1 + 2 * n)
 
     # ---------------------------------------------------------------- room
 

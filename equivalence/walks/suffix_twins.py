@@ -22,6 +22,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.equivalence.walks.outcomes import outcome_of
 from numpy.typing import NDArray
 
 check_source(__name__)
@@ -157,12 +158,7 @@ class Rewriting:
         for k in range(begin + 1, end, 2):
             twin: cython.Py_ssize_t = self.twin[self.outcomes.pool[k + 1]]
             n = insert_sorted(self.pairs, 0, n, (self.outcomes.pool[k] << 30) + twin)
-        at = self.fresh.room(end - begin)
-        self.fresh.pool[at] = self.outcomes.pool[begin]
-        for k in range(n):
-            self.fresh.pool[at + 1 + 2 * k] = self.pairs[k] >> 30
-            self.fresh.pool[at + 2 + 2 * k] = self.pairs[k] & 0x3FFFFFFF
-        return self.fresh.intern(1 + 2 * n)
+        return outcome_of(self.fresh, self.outcomes.pool[begin], self.pairs, n)
 
     def own_bytes(self):
         """Bytes that are useless once everything is rewritten."""

@@ -23,6 +23,7 @@ from cython.cimports.equivalence.parser.character_loops import find_character_lo
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
+from cython.cimports.equivalence.walks.outcomes import outcome_of
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
@@ -328,13 +329,8 @@ class Walks:
                     suffix = self.suffix_parent[suffix]
                     depth += 1
                 n = insert_sorted(self.pairs, 0, n, (self.returns[k].port << 30) + suffix)
-        at = self.outcomes.room(1 + 2 * n)
-        self.outcomes.pool[at] = label
-        for k in range(n):
-            self.outcomes.pool[at + 1 + 2 * k] = self.pairs[k] >> 30
-            self.outcomes.pool[at + 2 + 2 * k] = self.pairs[k] & 0x3FFFFFFF
         self.events[self.n_events].group = group
-        self.events[self.n_events].outcome = self.outcomes.intern(1 + 2 * n)
+        self.events[self.n_events].outcome = outcome_of(self.outcomes, label, self.pairs, n)
         self.n_events += 1
 
     def keep_rows(self, ranges, events):
