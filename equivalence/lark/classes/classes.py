@@ -33,6 +33,7 @@ from equivalence.lark.classes.walks import LexicalWalks, Sequences, last_emitted
 from equivalence.lark.lalr import LalrMachine, SequenceTable, StackAutomaton, stack_automaton
 from equivalence.lark.lalr.outcomes import ALWAYS, NEVER, PASS
 from equivalence.lark.lexer import LexerMachine
+from equivalence.runs.class_numbers import number_keys
 from equivalence.vocabulary import Vocabulary
 
 PHASE = "the classes of a Lark grammar"
@@ -213,16 +214,8 @@ def _token_classes(
     `of_group` is int32[G], the class of each distinct byte string; `alive` says for each class whether it is
     ever allowed.
     """
-    of_token = np.append(of_group, np.int32(-1))[vocabulary.trie.group_of_token]
-    of_token[~np.append(alive, False)[of_token]] = -1
-    kinds, first = np.unique(of_token, return_index=True)
-    first, kinds = first[kinds >= 0], kinds[kinds >= 0]
-    order = np.argsort(first)
-    kept = kinds[order].astype(np.int64)
-    number = np.full(len(alive) + 1, -1, np.int32)
-    number[kept] = np.arange(len(kept))
-    class_of_token = number[of_token]
-    by_length = np.lexsort((np.arange(vocabulary.size), vocabulary.token_lengths, class_of_token))
-    classes, place = np.unique(class_of_token[by_length], return_index=True)
-    representatives = by_length[place[classes >= 0]].astype(np.int32)
-    return TokenClasses(class_of_token, len(kept), representatives, "acceptance", {}, {}), kept
+    keys = np.append(of_group, -1)[vocabulary.trie.group_of_token]
+    keys[~np.append(alive, False)[keys]] = -1
+    class_of_token, representatives = number_keys(keys, len(alive), vocabulary.token_lengths)
+    tokens = TokenClasses(class_of_token, len(representatives), representatives, "acceptance", {}, {})
+    return tokens, keys[representatives]
