@@ -23,8 +23,10 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
     CAN_PASS,
     DEAD,
     PASS,
-    SHIFT_REST,
     item_after,
+    nonterminal_of,
+    pending,
+    pops_of,
     rest_of,
 )
 from cython.cimports.equivalence.lark.lalr.simulation import Simulation
@@ -134,26 +136,25 @@ class SequenceNumbers:
         return number
 
     def row_of(self, own):
-        """The number of the row of a sequence: (state, outcome, rest) for each state on which it does not
-        die.
+        """The number of the row of a sequence: (state, outcome) for each state on which it does not die.
 
-        The sequence itself is written as -1, so that two sequences that repeat themselves in the same way
-        are equal. The rest is separate because the hash reads 30 bits of a number.
+        If the rest is the sequence itself, it is written as -1, so that two sequences that repeat themselves
+        in the same way are equal.
         """
         terminal = self.simulation.first[own]
         user = self.simulation.user_start[terminal]
         row = self.simulation.row[own]
         length = self.simulation.user_start[terminal + 1] - user
-        begin = self.rows.room(3 * length)
+        begin = self.rows.room(2 * length)
         place = begin
         for k in range(length):
             found = self.simulation.outcome[row + k]
             if found != DEAD:
-                rest = rest_of(found)
+                if rest_of(found) == own:
+                    found = pending(pops_of(found), nonterminal_of(found), -1)
                 self.rows.pool[place] = self.simulation.users[user + k]
-                self.rows.pool[place + 1] = found - (rest << SHIFT_REST)
-                self.rows.pool[place + 2] = -1 if rest == own else rest
-                place += 3
+                self.rows.pool[place + 1] = found
+                place += 2
         number = self.rows.intern(place - begin)
         if number >= self.number_of_row.shape[0]:
             with cython.gil:

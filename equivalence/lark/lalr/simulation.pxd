@@ -7,7 +7,7 @@ cdef class Simulation:
     cdef int[::1] users
     cdef Py_ssize_t[::1] user_start
     cdef int[:, ::1] place
-    cdef int[::1] first, rest
+    cdef int[::1] first
     cdef Py_ssize_t[::1] row, outcome
     cdef int[::1] local
     cdef readonly Py_ssize_t count, cells

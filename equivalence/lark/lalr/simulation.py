@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """The parser, run on stacks of which only the top is known: the rows of terminal sequences.
 
-What: a `Simulation` stores sequence i as terminal `first[i]`, then sequence `rest[i]`, with its *row*: its
-outcome on each state that has an action on its terminal. A longer sequence is run on a state until the
+What: sequence i is the terminal `first[i]`, followed by an earlier sequence. A `Simulation` stores its *row*:
+its outcome on each state that has an action on its terminal. A longer sequence is run on a state until the
 terminal is shifted; the row of its rest has the outcome from there on.
 When: `equivalence.lark.lalr.sequence_numbers` simulates each new sequence, `equivalence.lark.lalr.items` what
 is left of one.
@@ -76,8 +76,8 @@ class Simulation:
         self.count, self.cells = PASS + 1, 0
         size = max(min(room, most), 1) + PASS + 1
         parts = (machine.action, machine.goto, machine.rule_length, machine.rule_origin, users, starts, place)
-        account.claim(sum(part.nbytes for part in parts) + 16 * size + 8 * CELLS * room)
-        self.first, self.rest = np.zeros(size, np.int32), np.zeros(size, np.int32)
+        account.claim(sum(part.nbytes for part in parts) + 12 * size + 8 * CELLS * room)
+        self.first = np.zeros(size, np.int32)
         self.row = np.zeros(size, np.int64)
         self.outcome = np.zeros(CELLS * room, np.int64)
         self.local = np.zeros(LONGEST_LOCAL, np.int32)
@@ -103,7 +103,6 @@ class Simulation:
             with cython.gil:
                 self.grow_cells(end - begin)
         self.first[own] = cython.cast(cython.int, terminal)
-        self.rest[own] = cython.cast(cython.int, rest)
         self.row[own] = row
         for k in range(begin, end):
             self.outcome[row + k - begin] = self.run_first(self.users[k], terminal, rest)
@@ -187,10 +186,10 @@ class Simulation:
             )
         old = self.first.shape[0]
         size = min(2 * old, self.most + PASS + 1)
-        self.account.claim(16 * size, 16 * old)
-        rest, row = bigger(self.rest, size), bigger(self.row, size)
-        self.first = bigger(self.first, size)  # not before there is memory for all
-        self.rest, self.row = rest, row
+        self.account.claim(12 * size, 12 * old)
+        row = bigger(self.row, size)
+        self.first = bigger(self.first, size)  # not before there is memory for both
+        self.row = row
 
     def grow_cells(self, wanted):
         """Make room for more rows."""
