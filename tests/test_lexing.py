@@ -186,12 +186,14 @@ def test_continuations_are_those_of_all_texts_that_follow(name):
             if positions is None:
                 continue
             whole = tuple(number for number, _ in positions)
-            assert list(whole[: len(emitted)]) == emitted, text
+            assert whole[: len(emitted)] == emitted, text
             wholes.add(whole)
             expected.add(tuple(number for number, begin in positions if begin < len(text))[len(emitted) :])
         assert set(found.continuations[state] if state >= 0 else ()) == expected, text
         common = itertools.takewhile(lambda same: len(set(same)) == 1, zip(*wholes, strict=False))
-        assert not wholes or [first for first, *_ in common] == emitted, f"{text!r}: certain, but not emitted"
+        assert not wholes or tuple(first for first, *_ in common) == emitted, (
+            f"{text!r}: certain, but not emitted"
+        )
 
 
 @pytest.mark.parametrize("name", ["characters", "without_case"])
@@ -207,7 +209,7 @@ def test_continuations_within_a_character(name):
             state, emitted = follow(found, whole[:-cut])
             assert state >= 0 or after < 0
             if after >= 0:
-                rest = tuple(later[len(emitted) :])
+                rest = later[len(emitted) :]
                 inside = set(found.continuations[state])
                 assert {rest + one for one in found.continuations[after]} <= inside, (text, character)
 
@@ -217,13 +219,13 @@ def test_continuations_of_a_tail_are_longer():
     found = build_lexer(grammar)
     f, d, e = (found.terminals.index(name) for name in "FDE")
     state, emitted = follow(found, b"12e")
-    assert emitted == [] and set(found.continuations[state]) == {(f,), (d, e)}
+    assert emitted == () and set(found.continuations[state]) == {(f,), (d, e)}
     assert found.sequences[found.at_end[state]] == (d, e)
     follows = np.ones((3, 3), bool)
     follows[d, e] = False
     bound = build_lexer(grammar, follows)
     state, emitted = follow(bound, b"12e")
-    assert emitted == [f] and bound.continuations[state] == ((),)
+    assert emitted == (f,) and bound.continuations[state] == ((),)
 
 
 # ---- refusals and bounds

@@ -151,7 +151,7 @@ def check(text, seed):
             # the state predicted the lexeme of the last character
             cut = draw.randint(0, len(encoded))
             state, emitted = follow(machine, encoded[:cut])
-            assert numbers[: len(emitted)] == tuple(emitted)
+            assert numbers[: len(emitted)] == emitted
             rest = numbers[len(emitted) :]
             assert any(rest[: len(one)] == one for one in machine.continuations[state]), (sample, cut)
 

@@ -20,6 +20,7 @@ from equivalence.lark.lalr import LalrMachine
 from equivalence.lark.lalr.outcomes import ALWAYS
 from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
 from equivalence.lark.lexer import LexerMachine
+from equivalence.lark.lexer.reference import follow
 
 
 class Configuration(NamedTuple):
@@ -34,24 +35,10 @@ def start(machine: LalrMachine) -> Configuration:
     return Configuration(0, (machine.start,))
 
 
-def emitted_by(lexer: LexerMachine, state: int, token: bytes) -> tuple[int, tuple[int, ...]] | None:
-    """The state after a token, and the emitted terminals; None if the lexer refuses the token."""
-    terminals: tuple[int, ...] = ()
-    for byte in token:
-        terminals += lexer.sequences[lexer.emitted[state, byte]]
-        state = int(lexer.step[state, byte])
-        if state < 0:
-            return None
-    return state, terminals
-
-
 def allowed(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack, token: bytes) -> bool:
     """Whether a token is allowed in a state of the lexer, with a stack of the parser."""
-    found = emitted_by(lexer, state, token)
-    if found is None:
-        return False
-    after, terminals = found
-    return any(takes(machine, stack, terminals + more) for more in lexer.continuations[after])
+    after, terminals = follow(lexer, token, state)
+    return after >= 0 and any(takes(machine, stack, terminals + more) for more in lexer.continuations[after])
 
 
 def may_stop(lexer: LexerMachine, machine: LalrMachine, state: int, stack: Stack) -> bool:
@@ -66,14 +53,13 @@ def advance(
     """The configuration after more text; None if it is not allowed."""
     if not allowed(lexer, machine, *configuration, text):
         return None
-    found = emitted_by(lexer, configuration.state, text)
-    assert found is not None
+    state, terminals = follow(lexer, text, configuration.state)
     stack: Stack | None = configuration.stack
-    for terminal in found[1]:
+    for terminal in terminals:
         assert stack is not None
         stack = shift(machine, stack, terminal)
     assert stack is not None
-    return Configuration(found[0], stack)
+    return Configuration(state, stack)
 
 
 def reachable(

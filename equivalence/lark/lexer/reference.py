@@ -25,12 +25,12 @@ def lex_all(grammar: Any, text: str) -> list[str] | None:
         return None
 
 
-def follow(machine: LexerMachine, text: bytes) -> tuple[int, list[int]]:
-    """The state after a text (-1 if it is dead), and the numbers of the terminals emitted so far."""
-    state = 0
-    terminals: list[int] = []
+def follow(machine: LexerMachine, text: bytes, state: int = 0) -> tuple[int, tuple[int, ...]]:
+    """The state after a text that is read in a state (-1 if it is dead), and the numbers of the terminals
+    emitted on the way."""
+    terminals: tuple[int, ...] = ()
     for byte in text:
-        terminals.extend(machine.sequences[machine.emitted[state, byte]])
+        terminals += machine.sequences[machine.emitted[state, byte]]
         state = int(machine.step[state, byte])
         if state < 0:
             break
@@ -42,5 +42,4 @@ def run(machine: LexerMachine, text: bytes) -> list[str] | None:
     state, terminals = follow(machine, text)
     if state < 0 or machine.at_end[state] < 0:
         return None
-    terminals.extend(machine.sequences[machine.at_end[state]])
-    return [machine.terminals[number] for number in terminals]
+    return [machine.terminals[number] for number in terminals + machine.sequences[machine.at_end[state]]]
