@@ -1,4 +1,4 @@
-"""Lists that are stored side by side are numbered, and rows of flags are united, as plain code does it."""
+"""Lists that are stored side by side are numbered, and places are grouped, as plain code does it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.grouping import grouped
 
 pytestmark = pytest.mark.kernels
 
@@ -51,3 +52,19 @@ def test_other_types_are_refused() -> None:
     for pair in ((starts.astype(np.int32), values), (starts, values.astype(np.int32)), (starts, values[::2])):
         with pytest.raises(ValueError):
             number_lists(*pair)
+
+
+@given(st.lists(st.integers(-2, 5)), st.integers(1, 3))
+def test_places_are_grouped_by_number(numbers: list[int], step: int) -> None:
+    starts, places = grouped(np.repeat(np.array(numbers, np.int32), step)[::step], 6)
+    assert [places[starts[k] : starts[k + 1]].tolist() for k in range(6)] == [
+        [place for place, number in enumerate(numbers) if number == k] for k in range(6)
+    ]
+    assert (starts.dtype.name, places.dtype.name, len(starts)) == ("int64", "int32", 7)
+
+
+def test_numbers_without_a_group_are_refused() -> None:
+    with pytest.raises(IndexError, match="the number 3 is not below 3"):
+        grouped(np.array([0, 3], np.int32), 3)
+    with pytest.raises(ValueError):
+        grouped(np.array([0]), 3)

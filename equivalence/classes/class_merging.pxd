@@ -14,14 +14,15 @@ cdef class Blocks:
     cdef const int[::1] classes, range_sets
     cdef const Py_ssize_t[:, ::1] set_words
     cdef const unsigned char[::1] first_byte
-    cdef const Py_ssize_t[::1] block_starts, event_starts
+    cdef const Py_ssize_t[::1] block_starts
     cdef const Py_ssize_t[:, ::1] events
     cdef Py_ssize_t[::1] example  # the first group of each class; -1: none
-    cdef Py_ssize_t[::1] class_event_starts
-    cdef Py_ssize_t[:, ::1] class_events  # rows (block, outcome): the events of the examples, by class
+    cdef Py_ssize_t[::1] group_starts  # where the events of each group begin
+    cdef int[::1] places  # the rows of events, by group
+    cdef int[::1] block_of_event
     cdef Py_ssize_t[::1] value  # what each block of the current byte does with the current class
 
-    cdef int choose(self, Py_ssize_t n_classes, Account account) except -1
+    cdef int choose(self, Py_ssize_t n_classes) except -1
     cdef void evaluate(self, Py_ssize_t number) noexcept nogil
 
 

@@ -19,6 +19,8 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.arrays.grouping import grouped
+
 check_source(__name__)
 
 NOTHING = cython.declare(cython.Py_ssize_t, 0)
@@ -98,41 +100,25 @@ class Blocks:
         self.set_words = set_words
         self.first_byte = first_byte
         self.block_starts = block_starts
-        self.event_starts = event_starts
         self.events = events
+        n_events = event_starts[len(event_starts) - 1]
+        group_of_event = np.asarray(events)[:n_events, 0].astype(np.int32)
+        self.group_starts, self.places = grouped(group_of_event, len(first_byte))
+        self.block_of_event = np.repeat(
+            np.arange(len(event_starts) - 1, dtype=np.int32), np.diff(event_starts)
+        )
         widest: cython.Py_ssize_t = 0
         for b in range(256):
             widest = max(widest, self.block_starts[b + 1] - self.block_starts[b])
         self.value = np.zeros(widest, np.int64)
 
-    def choose(self, n_classes, account):
-        """Choose a group as the example of each class, and list its events."""
-        n_events: cython.Py_ssize_t = self.event_starts[self.event_starts.shape[0] - 1]
+    def choose(self, n_classes):
+        """Choose a group as the example of each class."""
         self.example = np.full(n_classes, -1, np.int64)
-        self.class_event_starts = np.zeros(n_classes + 2, np.int64)
         with cython.nogil:
             for g in range(self.classes.shape[0]):
                 if self.example[self.classes[g]] < 0:
                     self.example[self.classes[g]] = g
-            # counts are stored two places ahead; each start then moves to its end, which is the next start
-            for e in range(n_events):
-                g = self.events[e, 0]
-                if self.example[self.classes[g]] == g:
-                    self.class_event_starts[self.classes[g] + 2] += 1
-            for k in range(2, n_classes + 2):
-                self.class_event_starts[k] += self.class_event_starts[k - 1]
-        account.claim(16 * self.class_event_starts[n_classes + 1])
-        self.class_events = np.empty((self.class_event_starts[n_classes + 1], 2), np.int64)
-        with cython.nogil:
-            for block in range(self.event_starts.shape[0] - 1):
-                for e in range(self.event_starts[block], self.event_starts[block + 1]):
-                    g = self.events[e, 0]
-                    k = self.classes[g]
-                    if self.example[k] == g:
-                        at = self.class_event_starts[k + 1]
-                        self.class_events[at, 0] = block
-                        self.class_events[at, 1] = self.events[e, 1]
-                        self.class_event_starts[k + 1] = at + 1
 
     def evaluate(self, number):
         """Record what each block does with a class: `NOTHING`, `OUTRIGHT`, or 1 + its outcome."""
@@ -144,8 +130,9 @@ class Blocks:
         for i in range(n_here):
             is_read = (self.set_words[words, 1 + (i >> 5)] >> (i & 31)) & 1
             self.value[i] = OUTRIGHT if is_read else NOTHING
-        for e in range(self.class_event_starts[number], self.class_event_starts[number + 1]):
-            self.value[self.class_events[e, 0] - first_block] = self.class_events[e, 1] + 1
+        for k in range(self.group_starts[group], self.group_starts[group + 1]):
+            event = self.places[k]
+            self.value[self.block_of_event[event] - first_block] = self.events[event, 1] + 1
 
 
 @cython.final
@@ -220,8 +207,8 @@ def merge_classes(
         BudgetExceeded: no bytes left, or told to stop.
     """
     n_groups: cython.Py_ssize_t = blocks.classes.shape[0]
-    account.claim(20 * n_classes + 4 * n_groups)
-    blocks.choose(n_classes, account)
+    account.claim(12 * n_classes + 12 * n_groups + 8 * blocks.places.shape[0])
+    blocks.choose(n_classes)
     found = np.empty(n_groups, np.int32)
     result: cython.int[::1] = found
     merged: cython.int[::1] = np.full(n_classes, -1, np.int32)

@@ -5,8 +5,9 @@ from equivalence.arrays.interning cimport Interned
 cdef class Search:
     cdef const Py_ssize_t[::1] event_starts
     cdef const Py_ssize_t[:, ::1] events
-    cdef Py_ssize_t[::1] user_starts  # where the contexts of each block begin
-    cdef Py_ssize_t[::1] contexts  # the contexts that use each block
+    cdef const Py_ssize_t[:, ::1] users
+    cdef Py_ssize_t[::1] user_starts  # where the users of each block begin
+    cdef int[::1] places  # the rows of users, by block
     cdef const Py_ssize_t[::1] context_starts, context_below
     cdef Py_ssize_t[::1] answered  # for each outcome, 1 + the last block whose queries were added
     cdef Py_ssize_t[::1] noted  # for each below set, 1 + the last block that listed it
@@ -15,7 +16,6 @@ cdef class Search:
     cdef Interned queries
     cdef Account account
 
-    cdef int sort_users(self, const Py_ssize_t[:, ::1] users) except -1
     cdef int find(self, Py_ssize_t n_outcomes) except -1
     cdef void note_belows(self, Py_ssize_t block) noexcept nogil
     cdef int ask(self, Py_ssize_t block) except -1 nogil

@@ -16,6 +16,8 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 
+from equivalence.arrays.grouping import grouped
+
 check_source(__name__)
 
 FIRST = 512
@@ -27,29 +29,17 @@ FIRST = 512
 class Search:
     """The input of `find_queries`, and scratch arrays."""
 
-    def __init__(self, event_starts, events, context_starts, context_below, account) -> None:
+    def __init__(self, event_starts, events, users, context_starts, context_below, account) -> None:
+        self.users = users
+        self.user_starts, self.places = grouped(
+            np.asarray(users)[:, 1].astype(np.int32), len(event_starts) - 1
+        )
         self.event_starts = event_starts
         self.events = events
         self.context_starts = context_starts
         self.context_below = context_below
         self.account = account
         self.queries = Interned(FIRST, 2, account=account)
-
-    def sort_users(self, users):
-        """List the contexts by block."""
-        n_blocks: cython.Py_ssize_t = self.event_starts.shape[0] - 1
-        self.user_starts = np.zeros(n_blocks + 2, np.int64)
-        self.contexts = np.empty(users.shape[0], np.int64)
-        with cython.nogil:
-            # counts are stored two places ahead; each start then moves to its end, which is the next start
-            for u in range(users.shape[0]):
-                self.user_starts[users[u, 1] + 2] += 1
-            for block in range(2, n_blocks + 2):
-                self.user_starts[block] += self.user_starts[block - 1]
-            for u in range(users.shape[0]):
-                block = users[u, 1] + 1
-                self.contexts[self.user_starts[block]] = users[u, 0]
-                self.user_starts[block] += 1
 
     def find(self, n_outcomes):
         """Find the queries of all blocks."""
@@ -69,7 +59,7 @@ class Search:
         """List the below sets of all contexts that use a block."""
         n: cython.Py_ssize_t = 0
         for u in range(self.user_starts[block], self.user_starts[block + 1]):
-            context = self.contexts[u]
+            context = self.users[self.places[u], 0]
             for k in range(self.context_starts[context], self.context_starts[context + 1]):
                 below = self.context_below[k]
                 if self.noted[below] <= block:
@@ -115,10 +105,9 @@ def find_queries(
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
     """
-    search = Search(event_starts, events, context_starts, context_below, account)
     passing: cython.Py_ssize_t = 8 * (event_starts.shape[0] + 1 + users.shape[0] + n_outcomes)
     account.claim(passing)
-    search.sort_users(users)
+    search = Search(event_starts, events, users, context_starts, context_below, account)
     search.find(n_outcomes)
     account.claim(0, passing)
     return search.queries

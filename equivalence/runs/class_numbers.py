@@ -3,10 +3,10 @@
 """Turns classes of runs into classes of tokens: their numbers, their representatives and their tokens.
 
 What: `number_runs` numbers classes and chooses representatives, with minima over runs (`least_tree`).
-`tokens_of_runs` and `pieces_of_runs` list the tokens of classes. `number_keys` numbers classes that do not
+`tokens_of_runs` gives the class of each token. `number_keys` numbers classes that do not
 consist of runs.
-When: `number_runs` and `pieces_of_runs` once for each grammar (`equivalence.classes.classes`,
-`equivalence.runs.order`), `least_tree` once for each vocabulary.
+When: `number_runs` once for each grammar (`equivalence.classes.classes`), `least_tree` once for each
+vocabulary.
 Limits: only `tokens_of_runs` and `number_keys` look at each token.
 """
 
@@ -199,46 +199,6 @@ def tokens_of_runs(
             for k in range(begin, end):
                 classes[tokens[k]] = c
     return result
-
-
-def pieces_of_runs(
-    class_of_run: cython.const[cython.int][::1],
-    run_starts: cython.const[cython.Py_ssize_t][::1],
-    renumbered: cython.const[cython.int][::1],
-    token_starts: cython.const[cython.Py_ssize_t][::1],
-) -> tuple[Integers, Integers]:
-    """List the runs of each class, with other numbers for the classes. Runs without a class are left out.
-
-    Args:
-        class_of_run, run_starts: as for `number_runs`.
-        renumbered: int32[classes], the new number of each class.
-        token_starts: int64[G + 1], where the ids of each group begin.
-
-    Returns:
-        (where the runs of each class begin, int64[classes + 1]; the begin and end of each run among the ids
-            by group, int64[runs, 2]). The runs of a class are in byte order.
-    """
-    n_classes = renumbered.shape[0]
-    begins = np.zeros(n_classes + 1, np.int64)
-    starts: cython.Py_ssize_t[::1] = begins
-    at: cython.Py_ssize_t[::1] = np.empty(n_classes, np.int64)
-    with cython.nogil:
-        for r in range(class_of_run.shape[0]):
-            if class_of_run[r] >= 0:
-                starts[renumbered[class_of_run[r]] + 1] += 1
-        for c in range(n_classes):
-            starts[c + 1] += starts[c]
-            at[c] = starts[c]
-    result = np.empty((starts[n_classes], 2), np.int64)
-    pieces: cython.Py_ssize_t[:, ::1] = result
-    with cython.nogil:
-        for r in range(class_of_run.shape[0]):
-            if class_of_run[r] >= 0:
-                c = renumbered[class_of_run[r]]
-                pieces[at[c], 0] = token_starts[run_starts[r]]
-                pieces[at[c], 1] = token_starts[run_starts[r + 1]]
-                at[c] += 1
-    return begins, result
 
 
 def number_keys(

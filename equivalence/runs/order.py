@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.runs.class_numbers import NOBODY, least_tree, pieces_of_runs, tokens_of_runs
+from equivalence.arrays.grouping import grouped
+from equivalence.runs.class_numbers import NOBODY, least_tree, tokens_of_runs
 
 Integers = NDArray[np.int64]
 
@@ -102,5 +103,6 @@ def tokens_of(runs: ClassRuns, order: ByteOrder) -> NDArray[np.int32]:
 
 def members_of(runs: ClassRuns, order: ByteOrder, renumbered: NDArray[np.int32]) -> Members:
     """List the tokens of each class of runs; class ``c`` becomes class ``renumbered[c]``."""
-    starts, pieces = pieces_of_runs(runs.classes, runs.starts, renumbered, order.token_starts)
-    return Members(starts, pieces, order.tokens, True)
+    starts, places = grouped(np.append(renumbered, np.int32(-1))[runs.classes], len(renumbered))
+    bounds = order.token_starts[runs.starts]
+    return Members(starts, np.stack([bounds[places], bounds[places + 1]], axis=1), order.tokens, True)

@@ -22,15 +22,15 @@ cdef class Twins:
     cdef const Py_ssize_t[::1] round_of
     cdef const int[::1] range_sets
     cdef const Py_ssize_t[:, ::1] words, block_starts, user_starts, users
-    cdef Py_ssize_t[::1] suffix_event_starts
-    cdef Py_ssize_t[:, ::1] suffix_events
+    cdef const Py_ssize_t[::1] owners, event_starts
+    cdef const Py_ssize_t[:, ::1] events
+    cdef const int[::1] places
     cdef Interned by_block
     cdef Py_ssize_t[::1] class_of
     cdef Interned full
     cdef int[::1] example
     cdef Py_ssize_t[::1] value
 
-    cdef int sort_events(self, const Py_ssize_t[::1] owners, const Py_ssize_t[:, ::1] events) except -1
     cdef int find(self, const Py_ssize_t[::1] order) except -1
     cdef Py_ssize_t list_by_block(self, Py_ssize_t place) except -1 nogil
     cdef Py_ssize_t list_in_full(self, Py_ssize_t place) except -1 nogil

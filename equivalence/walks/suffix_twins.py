@@ -25,6 +25,8 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.outcomes import outcome_of
 from numpy.typing import NDArray
 
+from equivalence.arrays.grouping import grouped
+
 check_source(__name__)
 
 Integers = NDArray[np.int64]
@@ -175,7 +177,7 @@ class Twins:
     and rounds are equal.
 
     Attributes:
-        suffix_event_starts, suffix_events: for each suffix its events, rows (block, outcome).
+        event_starts, places: for each suffix the rows of its events, in the order of their blocks.
         by_block: lists [round and first byte, set of blocks that read it completely, (block, outcome) ...].
         class_of: for each of these, the number of its list in `full`.
         full: lists [(symbol, what it does) ...].
@@ -187,7 +189,7 @@ class Twins:
     def __init__(self, rounds: Any, first_byte: Any, rewriting: Rewriting, account: Account) -> None:
         n = len(rounds.suffixes)
         widest = int(np.diff(rounds.block_starts, axis=1).max(initial=0))
-        account.claim(20 * n + 16 * len(rounds.events) + 8 * widest)
+        account.claim(20 * n + 4 * len(rounds.events) + 8 * widest)
         self.account = account
         self.rewriting = rewriting
         self.suffixes = rounds.suffixes
@@ -203,24 +205,8 @@ class Twins:
         self.class_of = np.zeros(n, np.int64)
         self.example = np.zeros(n, np.int32)
         self.value = np.zeros(widest, np.int64)
-        self.sort_events(rounds.owners, rounds.events)
-
-    def sort_events(self, owners, events):
-        """List the events of each suffix in the order of their blocks."""
-        n: cython.Py_ssize_t = self.suffixes.shape[0]
-        self.suffix_events = np.empty((owners.shape[0], 2), np.int64)
-        self.suffix_event_starts = np.zeros(n + 2, np.int64)
-        with cython.nogil:
-            for e in range(owners.shape[0]):
-                self.suffix_event_starts[events[e, 0] + 2] += 1
-            for i in range(n):
-                self.suffix_event_starts[i + 2] += self.suffix_event_starts[i + 1]
-            # while events are listed, each start moves to its end, which is the start of the next one
-            for e in range(owners.shape[0]):
-                at = self.suffix_event_starts[events[e, 0] + 1]
-                self.suffix_events[at, 0] = owners[e]
-                self.suffix_events[at, 1] = events[e, 1]
-                self.suffix_event_starts[events[e, 0] + 1] = at + 1
+        self.owners, self.events = rounds.owners, rounds.events
+        self.event_starts, self.places = grouped(rounds.events[:, 0].astype(np.int32), n)
 
     def find(self, order):
         """Find the twin of each suffix, in the order of their numbers."""
@@ -236,15 +222,16 @@ class Twins:
 
     def list_by_block(self, place):
         """The number of the list of what blocks do with a suffix."""
-        begin = self.suffix_event_starts[place]
-        n_own = self.suffix_event_starts[place + 1] - begin
+        begin = self.event_starts[place]
+        n_own = self.event_starts[place + 1] - begin
         at = self.by_block.room(2 + 2 * n_own)
         byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
         self.by_block.pool[at] = 256 * self.round_of[place] + byte
         self.by_block.pool[at + 1] = self.range_sets[place]
         for k in range(n_own):
-            self.by_block.pool[at + 2 + 2 * k] = self.suffix_events[begin + k, 0]
-            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.suffix_events[begin + k, 1])
+            event = self.places[begin + k]
+            self.by_block.pool[at + 2 + 2 * k] = self.owners[event]
+            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.events[event, 1])
         return self.by_block.intern(2 + 2 * n_own)
 
     def list_in_full(self, place):
@@ -256,10 +243,9 @@ class Twins:
         words = self.range_sets[place]
         for i in range(self.block_starts[turn, byte + 1] - first_block):
             self.value[i] = (self.words[words, 1 + (i >> 5)] >> (i & 31)) & 1
-        for e in range(self.suffix_event_starts[place], self.suffix_event_starts[place + 1]):
-            self.value[self.suffix_events[e, 0] - first_block] = 2 + self.rewriting.number_of(
-                self.suffix_events[e, 1]
-            )
+        for k in range(self.event_starts[place], self.event_starts[place + 1]):
+            event = self.places[k]
+            self.value[self.owners[event] - first_block] = 2 + self.rewriting.number_of(self.events[event, 1])
         begin = self.user_starts[turn, byte]
         end = self.user_starts[turn, byte + 1]
         start = self.full.room(2 * (end - begin))

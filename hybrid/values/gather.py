@@ -16,6 +16,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
+from equivalence.arrays.grouping import grouped
 from equivalence.runs import Members, members_of
 
 check_source(__name__)
@@ -210,31 +211,13 @@ def tokens_of_classes(classes: TokenClasses) -> Members:
     return members_by_class(classes.class_of_token, classes.n_classes)
 
 
-def members_by_class(class_of_token: NDArray[np.int32], n_classes: cython.Py_ssize_t) -> Members:
+def members_by_class(class_of_token: NDArray[np.int32], n_classes: int) -> Members:
     """Return the tokens of each class, given the class of each token; class -1 is left out.
 
     Args:
         class_of_token: int32[V], each below `n_classes`.
         n_classes: number of classes.
     """
-    class_of: cython.const[cython.int][::1] = np.ascontiguousarray(class_of_token, np.int32)
-    found = np.zeros(n_classes + 2, np.int64)
-    starts: cython.Py_ssize_t[::1] = found
-    with cython.nogil:
-        # Class c is counted at index c + 2. The loop below moves the start of c, at index c + 1, to the end
-        # of c, which is the start of c + 1.
-        for t in range(class_of.shape[0]):
-            if class_of[t] >= 0:
-                starts[class_of[t] + 2] += 1
-        for c in range(2, n_classes + 2):
-            starts[c] += starts[c - 1]
-    listed = np.empty(starts[n_classes + 1], np.int32)
-    tokens: cython.int[::1] = listed
-    with cython.nogil:
-        for t in range(class_of.shape[0]):
-            if class_of[t] >= 0:
-                at = starts[class_of[t] + 1]
-                tokens[at] = cython.cast(cython.int, t)
-                starts[class_of[t] + 1] = at + 1
-    pieces = np.stack([found[:n_classes], found[1 : n_classes + 1]], axis=1)
-    return Members(np.arange(n_classes + 1, dtype=np.int64), pieces, listed)
+    starts, tokens = grouped(class_of_token.astype(np.int32, copy=False), n_classes)
+    pieces = np.stack([starts[:-1], starts[1:]], axis=1)
+    return Members(np.arange(n_classes + 1, dtype=np.int64), pieces, tokens)
