@@ -219,11 +219,11 @@ class Positions:
     def _anchor(self, name: str, flags: int, following: int) -> int:
         """Add anchors at the end, and word boundaries, as look-around."""
         if name == "AT_END_STRING":
-            return self._not_ahead([ALL], following)
+            return self._not_ahead(ALL, following)
         if name == "AT_END":
             other = complement(((10, 10),))
             if flags & re.MULTILINE:
-                return self._not_ahead([other], following)
+                return self._not_ahead(other, following)
             # at the very end, or before one last newline
             end = self._node(END, -1)
             more = self._node(READ, self._set(((10, 10),)), self._node(READ, self._set(ALL), end))
@@ -242,12 +242,8 @@ class Positions:
             return self._node(CHOICE, (side(True), side(False)))
         raise self._refusal(f"the anchor {name} (^ or \\A): what lies before a lexeme is not known; omit it")
 
-    def _not_ahead(self, sets: list[Characters], following: int) -> int:
-        return self._ahead(
-            False,
-            lambda end: self._node(CHOICE, tuple(self._node(READ, self._set(s), end) for s in sets)),
-            following,
-        )
+    def _not_ahead(self, characters: Characters, following: int) -> int:
+        return self._ahead(False, lambda end: self._node(READ, self._set(characters), end), following)
 
     # running
 
