@@ -179,9 +179,11 @@ def test_time_is_bounded() -> None:
 
 def fields(found: Exploration) -> list[Any]:
     """The fields of an exploration, without the unused space after the last range and event."""
-    ranges, events = found.ranges[: found.range_starts[-1]], found.events[: found.event_starts[-1]]
-    used = found._replace(ranges=ranges, events=events)
-    plain = [one.lists()[1] if isinstance(one, Interned) else one for one in used]
+    walked = found.walked
+    used = walked._replace(
+        ranges=walked.ranges[: walked.range_starts[-1]], events=walked.events[: walked.event_starts[-1]]
+    )
+    plain = [one.lists()[1] if isinstance(one, Interned) else one for one in (*used, *found[1:])]
     return [one.tolist() if isinstance(one, np.ndarray) else one for one in plain]
 
 

@@ -90,7 +90,7 @@ def test_below_sets_may_allow_stacks_that_no_text_leads_to() -> None:
 
 def test_blocks_and_items() -> None:
     found = explore(EXAMPLE.network, theory_example.VOCABULARY.trie)
-    users = theory_example.part(found.user_starts, found.users, ord("1"))
+    users = theory_example.part(found.walked.user_starts, found.walked.users, ord("1"))
     blocks = {EXAMPLE.name(EXAMPLE.contexts[context]): block for context, block in users}
     assert blocks.keys() == set("VMID") and len(set(blocks.values())) == 3 and blocks["V"] == blocks["D"]
     assert found.n_items == 3

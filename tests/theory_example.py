@@ -232,16 +232,19 @@ class Example:
         """The features of each token: in each context, whether it is read outright, or a color above 0."""
         trie = VOCABULARY.trie
         found = explore(self.network, trie)
+        walked = found.walked
         queries = map(tuple, found.queries.lists()[1].reshape(-1, 2).tolist())
         color = dict(zip(queries, found.colors.tolist(), strict=True))
         features: dict[str, dict[str, str]] = {token: {} for token in TOKENS}
         for token, group in zip(TOKENS, trie.group_of_token.tolist(), strict=False):
-            for context, block in part(found.user_starts, found.users, ord(token[0])):
+            for context, block in part(walked.user_starts, walked.users, ord(token[0])):
                 name = self.name(self.contexts[context])
-                if any(begin <= group < end for begin, end in part(found.range_starts, found.ranges, block)):
+                if any(
+                    begin <= group < end for begin, end in part(walked.range_starts, walked.ranges, block)
+                ):
                     features[token][name] = "read"
                 (below,) = self.below_sets_of(self.contexts[context])
-                outcomes = dict(part(found.event_starts, found.events, block))
+                outcomes = dict(part(walked.event_starts, walked.events, block))
                 if group in outcomes and color[outcomes[group], below]:
                     features[token][name] = f"color {color[outcomes[group], below]}"
         lines = []
@@ -254,6 +257,7 @@ class Example:
         """The runs of the vocabulary: what their blocks do with them, their features, and their classes."""
         trie = VOCABULARY.trie
         found = explore(self.network, trie)
+        walked = found.walked
         byte_starts = np.searchsorted(trie.first_byte, np.arange(257))
         runs = partition_runs(found, self.network, trie, byte_starts)
         features = dict(line.split(maxsplit=1) for line in self.features_text().splitlines())
@@ -265,7 +269,7 @@ class Example:
             if not tokens:
                 continue
             users: dict[int, list[int]] = {}
-            for context, block in part(found.user_starts, found.users, ord(tokens[0][0])):
+            for context, block in part(walked.user_starts, walked.users, ord(tokens[0][0])):
                 users.setdefault(block, []).append(self.contexts[context])
             blocks = []
             for own in users.values():

@@ -37,7 +37,7 @@ from equivalence.trie import Trie
 from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import mark_pending, strings_of
 from equivalence.walks.follow import Follow, follow_of
-from equivalence.walks.outcomes import first_outcomes
+from equivalence.walks.outcomes import Walked, first_outcomes
 from equivalence.walks.suffix_twins import Rounds, rewrite_outcomes, twins_of
 from equivalence.walks.walks import Walks
 
@@ -86,23 +86,13 @@ class Exploration(NamedTuple):
     byte of a token share a block.
 
     Attributes:
-        block_starts: int64[257], where the blocks of each first byte start.
-        user_starts, users: rows (context, block), and where those of each first byte start.
-        range_starts, ranges: groups (first, end) that each block reads completely.
-        event_starts, events: rows (group, outcome) of each block for the other groups that it does not
-            reject.
+        walked: the blocks, and what their tokens do.
         queries, colors: the pairs (outcome, below set) that occur, and the color of each. 0: no stack accepts
             it; 1: every stack does; otherwise equal numbers mean equal sets of stacks.
         n_configurations, n_items, n_outcomes: sizes, for reports.
     """
 
-    block_starts: Integers
-    user_starts: Integers
-    users: Integers
-    range_starts: Integers
-    ranges: Integers
-    event_starts: Integers
-    events: Integers
+    walked: Walked
     queries: Interned
     colors: Integers
     n_configurations: int
@@ -183,9 +173,7 @@ def _explore(
     account.claim(0, query_rows.nbytes)
     n_configurations: int = space.configurations.count
     return Exploration(
-        found.block_starts, found.user_starts, found.users, found.range_starts, found.ranges,
-        found.event_starts, found.events, queries, colors, n_configurations, len(read.below_of_item),
-        outcomes.count,
+        found, queries, colors, n_configurations, len(read.below_of_item), outcomes.count
     )  # fmt: skip
 
 

@@ -59,19 +59,20 @@ def partition_runs(
 def _partition(
     found: Exploration, network: Network, trie: Trie, byte_starts: NDArray[np.int64], account: Account
 ) -> ClassRuns:
-    n_ranges, n_events = int(found.range_starts[-1]), int(found.event_starts[-1])
+    walked = found.walked
+    n_ranges, n_events = int(walked.range_starts[-1]), int(walked.event_starts[-1])
     account.claim(network.nbytes + array_bytes(found) + found.queries.nbytes)
     # two numbers for each group here, and three when ids get their classes
     account.claim(40 * trie.n_groups + 16 * (n_ranges + n_events))
     starts, first_byte, ranges, events = divide_into_runs(
-        found.ranges[:n_ranges], found.events[:n_events], byte_starts, trie.first_byte
+        walked.ranges[:n_ranges], walked.events[:n_events], byte_starts, trie.first_byte
     )
-    range_sets, words = outright_sets(first_byte, found.block_starts, found.range_starts, ranges, account)
+    range_sets, words = outright_sets(first_byte, walked.block_starts, walked.range_starts, ranges, account)
     classes, n_classes = split_classes(
-        range_sets, len(words), first_byte, found.event_starts, events, account
+        range_sets, len(words), first_byte, walked.event_starts, events, account
     )
-    blocks = Blocks(classes, range_sets, words, first_byte, found.block_starts, found.event_starts, events)
+    blocks = Blocks(classes, range_sets, words, first_byte, walked.block_starts, walked.event_starts, events)
     below = network.below()
     features = Features(found.queries, found.colors, below.context_starts, below.context_below, account)
-    result = merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
+    result = merge_classes(n_classes, blocks, features, walked.user_starts, walked.users, account)
     return ClassRuns(starts, result)

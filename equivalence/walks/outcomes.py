@@ -41,7 +41,12 @@ class Rows(NamedTuple):
 
 
 class Walked(NamedTuple):
-    """The blocks of some contexts, see `Blocks`, and what their tokens do, see `Rows`."""
+    """The blocks of some contexts, and what their tokens do.
+
+    Attributes:
+        block_starts, user_starts, users: see `equivalence.walks.blocks.Blocks`.
+        range_starts, ranges, event_starts, events: see `Rows`.
+    """
 
     block_starts: NDArray[np.int64]
     user_starts: NDArray[np.int64]
