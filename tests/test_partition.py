@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded
 from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
+from equivalence.arrays.ranges import starts_of
 from equivalence.classes.block_sets import outright_sets
 from equivalence.classes.class_merging import Blocks, Features, merge_classes
 from equivalence.classes.colors import color_queries
@@ -31,11 +32,6 @@ pytestmark = pytest.mark.kernels
 
 Integers = NDArray[np.int64]
 Items = tuple[Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_]]
-
-
-def starts_of(counts: Any) -> Integers:
-    """Return where the rows of each entry begin, given how many rows each entry has."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def explored(seed: int, n_bytes: int, n_groups: int, n_blocks: int, n_outcomes: int) -> SimpleNamespace:

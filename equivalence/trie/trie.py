@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.ranges import ranges
+from equivalence.arrays.ranges import ranges, starts_of
 from equivalence.store import Arrays, Unusable, stored
 from equivalence.trie.nodes import by_level, depth_first, heights
 from equivalence.trie.suffixes import suffixes_of
@@ -84,9 +84,7 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
 
 def side_by_side(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], Integers]:
     """The bytes of some texts, uint8, and the bounds of each text, int64[n + 1]."""
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=bounds[1:])
-    return np.frombuffer(b"".join(texts), np.uint8), bounds
+    return np.frombuffer(b"".join(texts), np.uint8), starts_of([len(text) for text in texts])
 
 
 def _trie_of(

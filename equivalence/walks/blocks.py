@@ -19,6 +19,8 @@ from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import starts_of
+
 check_source(__name__)
 
 REJECT = cython.declare(cython.Py_ssize_t, 0)
@@ -78,8 +80,7 @@ def _numbered(space: Space, after: cython.const[cython.int][:, ::1], begins: NDA
     contexts], and whether tokens begin with each byte."""
     n_contexts: cython.Py_ssize_t = after.shape[1]
     per_class = np.count_nonzero(after, axis=1)
-    starts = np.zeros(257, np.int64)
-    np.cumsum(np.where(begins, per_class[np.asarray(space.class_of_byte)], 0), out=starts[1:])
+    starts = starts_of(np.where(begins, per_class[np.asarray(space.class_of_byte)], 0))
     users: cython.Py_ssize_t[:, ::1] = np.zeros((starts[256], 2), np.int64)
     block_starts: cython.Py_ssize_t[::1] = np.zeros(257, np.int64)
     blocks: cython.Py_ssize_t[::1] = np.zeros(starts[256], np.int64)

@@ -21,6 +21,7 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.trie.nodes import depth_first
 from equivalence.trie.suffixes import suffixes_of
+from equivalence.trie.trie import side_by_side
 from equivalence.walks.follow_sets import follow_sets_of
 from hybrid.classifier.summariser import Summariser
 
@@ -114,9 +115,8 @@ def assembled(
     start_final: bool,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
-    lengths = np.array([len(text) for text in representatives], np.int64)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    text = np.frombuffer(b"".join(representatives), np.uint8)
+    text, ends = side_by_side(representatives)
+    lengths = np.diff(ends)
     longest = int(lengths.max(initial=0))
     # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
     byte, depth, skip, group, _ = depth_first(text, ends)

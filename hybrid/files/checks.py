@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import starts_of
 from hybrid.classifier.summaries import pairs_fit
 from hybrid.files.container import Arrays, malformed
 
@@ -50,10 +51,9 @@ def taken(
     return np.array(array, dtype, order="C")
 
 
-def starts_of(lengths: Integers, total: int, name: str) -> Integers:
+def checked_starts(lengths: Integers, total: int, name: str) -> Integers:
     """Find where lists of these lengths begin, and check that they have `total` members together."""
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    starts = starts_of(lengths)
     if int(starts[-1]) != total:
         raise malformed(f"the lengths of {name!r} add up to {int(starts[-1])}, not to {total}")
     return starts
@@ -69,7 +69,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
     if len(counted) and (int(counted[:, 0].max()) >= n or int(counted[:, :2].min()) < 0):
         raise malformed("a counter has a unit or a limit out of range")
     edges = taken(arrays, "edges", (None, 3), 0, max(n - 1, 255))
-    edge_starts = starts_of(taken(arrays, "edge_lengths", (n,), 0, MOST), len(edges), "edges")
+    edge_starts = checked_starts(taken(arrays, "edge_lengths", (n,), 0, MOST), len(edges), "edges")
     owner = np.repeat(np.arange(n), np.diff(edge_starts))
     follows = owner[1:] == owner[:-1]
     if len(edges) and (
@@ -80,7 +80,7 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
     ):
         raise malformed("edges are out of range, or not sorted")
     calls = taken(arrays, "calls", (None, 2), -len(counted) - 1, n - 1)
-    call_starts = starts_of(taken(arrays, "call_lengths", (n,), 0, MOST), len(calls), "calls")
+    call_starts = checked_starts(taken(arrays, "call_lengths", (n,), 0, MOST), len(calls), "calls")
     if len(calls) and (int(calls[:, 0].min()) < -len(counted) or int(calls[:, 1].min()) < -1):
         raise malformed("a call leads to, or returns to, what does not exist")
     rank = taken(arrays, "rank", (n,), 0, n - 1)
@@ -99,7 +99,7 @@ def check_pendings(
     suffixes = taken(arrays, "pending_suffixes", (None,), 1, len(suffix_parent) - 1)
     groups = taken(arrays, "pending_classes", suffixes.shape, 0, n_groups - 1)
     lengths = taken(arrays, "pending_lengths", (None,), 0, MOST)
-    starts = starts_of(lengths, len(suffixes), "pending_suffixes")
+    starts = checked_starts(lengths, len(suffixes), "pending_suffixes")
     if len(lengths) == 0 or lengths[0] != 0:
         raise malformed("its first pending set is not the empty one")
     if len(suffixes) and not pairs_fit(starts, suffixes, groups, suffix_parent, whole):

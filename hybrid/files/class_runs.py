@@ -16,7 +16,7 @@ import numpy as np
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence.runs import ClassRuns
-from hybrid.files.checks import MOST, starts_of, taken
+from hybrid.files.checks import MOST, checked_starts, taken
 from hybrid.files.container import Arrays, malformed
 
 MEMBERS = ("run_lengths", "run_classes", "representatives")
@@ -55,7 +55,7 @@ def read(arrays: Arrays, vocabulary: Vocabulary, relation: str, sizes: dict[str,
     n = len(representatives)
     numbers = taken(arrays, "run_classes", (None,), -1, n - 1, np.int32)
     lengths = taken(arrays, "run_lengths", numbers.shape, 1, MOST)
-    starts = starts_of(lengths, len(order.tokens), "run_lengths")
+    starts = checked_starts(lengths, len(order.tokens), "run_lengths")
     groups = np.searchsorted(order.token_starts, starts)
     if np.array_equal(order.token_starts[groups], starts):
         runs = ClassRuns(groups.astype(np.int64), numbers)

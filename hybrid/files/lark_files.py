@@ -18,7 +18,7 @@ from equivalence import TokenClasses, Vocabulary
 from equivalence.lark.lalr import END
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import class_runs
-from hybrid.files.checks import starts_of, taken
+from hybrid.files.checks import checked_starts, taken
 from hybrid.files.container import Arrays, malformed
 from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
 
@@ -169,7 +169,7 @@ def classifier_of(
 
 
 def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[np.int64]:
-    return starts_of(taken(arrays, name, (rows,), 0, total), total, name)
+    return checked_starts(taken(arrays, name, (rows,), 0, total), total, name)
 
 
 def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:

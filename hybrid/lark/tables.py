@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import starts_of
 from equivalence.lark.classes import FactoredClasses
 from equivalence.lark.classes.walks import Sequences
 from equivalence.lark.lalr import LalrMachine
@@ -128,13 +129,10 @@ def places_of(list_start: Integers, list_state: NDArray[np.int32], n_states: int
 def used_sets(set_of: NDArray[np.int32]) -> tuple[Integers, NDArray[np.int32]]:
     """The distinct sets of each row: where those of each row begin, and the sets."""
     used = [np.unique(row) for row in set_of]
-    lengths = np.array([len(row) for row in used], np.int64)
-    return _starts(lengths), np.concatenate([np.empty(0, np.int32), *used]).astype(np.int32)
+    return starts_of([len(row) for row in used]), np.concatenate([np.empty(0, np.int32), *used]).astype(
+        np.int32
+    )
 
 
 def _compact(array: NDArray[Any]) -> NDArray[np.int32]:
     return np.ascontiguousarray(array, np.int32)
-
-
-def _starts(lengths: Integers) -> Integers:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int64)

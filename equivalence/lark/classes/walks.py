@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from equivalence.arrays.account import Account
 from equivalence.arrays.equal_lists import number_lists
 from equivalence.arrays.interning import Interned
+from equivalence.arrays.ranges import starts_of
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.classes.residuals import Residuals
@@ -45,8 +46,8 @@ class Sequences(NamedTuple):
     @classmethod
     def of(cls, sequences: Sequence[tuple[int, ...]]) -> Sequences:
         """Make the arrays from tuples."""
-        start = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(s) for s in sequences])])
-        return cls(np.array([t for s in sequences for t in s], np.int32), start.astype(np.int64))
+        terminals = np.array([t for s in sequences for t in s], np.int32)
+        return cls(terminals, starts_of([len(s) for s in sequences]))
 
 
 class LexicalWalks(NamedTuple):

@@ -27,6 +27,7 @@ from cython.cimports.equivalence.lark.lalr.outcomes import (
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.ranges import starts_of
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 
 check_source(__name__)
@@ -204,8 +205,7 @@ def _users_of(action):
     them."""
     n_states, n_terminals = action.shape
     terminals, users = np.nonzero(action.T)
-    starts = np.zeros(n_terminals + 1, np.int64)
-    np.cumsum(np.bincount(terminals, minlength=n_terminals), out=starts[1:])
+    starts = starts_of(np.bincount(terminals, minlength=n_terminals))
     place = np.full((n_terminals, n_states), -1, np.int32)
     place[terminals, users] = np.arange(len(users)) - starts[terminals]
     return users.astype(np.int32), starts, place
