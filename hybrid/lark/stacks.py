@@ -6,9 +6,8 @@ What: a stack is the number of a node: the top state, and the stack below it. Eq
 numbers, so everything is computed once for each stack. `shifted` reads a terminal: reductions, then the
 shift.
 When: by `hybrid.lark.store`, for each terminal that the lexer returns.
-Limits: nodes are never deleted; the account pays for growth. The parser's tables were checked when they
-were made or
-read: states, rules and nonterminals are within their ranges.
+Limits: nodes are never deleted; the account pays for growth. The parser's tables were checked when they were
+made or read: states, rules and nonterminals are within their ranges.
 """
 
 from __future__ import annotations
