@@ -28,3 +28,17 @@ cdef class Automaton:
 
     cdef bint is_same_rule(self, Py_ssize_t unit, Py_ssize_t other) noexcept nogil
     cdef bint is_limited(self, Py_ssize_t unit) noexcept nogil
+
+
+# The state with which a call begins.
+cdef inline Py_ssize_t begin_of(Automaton automaton, Py_ssize_t call) noexcept nogil:
+    cdef Py_ssize_t callee = automaton.calls[call].callee
+    return callee if callee >= 0 else automaton.counted[-1 - callee].start
+
+
+# Whether a state has edges or calls.
+cdef inline bint has_moves(Automaton automaton, Py_ssize_t state) noexcept nogil:
+    return (
+        automaton.edge_starts[state] < automaton.edge_starts[state + 1]
+        or automaton.call_starts[state] < automaton.call_starts[state + 1]
+    )

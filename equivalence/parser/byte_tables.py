@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.automaton import Automaton, begin_of
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
@@ -218,13 +218,3 @@ def by_rank(rank, order, places):
     for state in range(n):
         order[places[rank[state]]] = state
         places[rank[state]] += 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_of(automaton: Automaton, call: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The state with which a call begins."""
-    callee = automaton.calls[call].callee
-    return callee if callee >= 0 else automaton.counted[-1 - callee].start

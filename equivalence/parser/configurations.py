@@ -20,7 +20,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.source_check import check_source
 
@@ -126,10 +126,7 @@ class Configurations:
         self.configurations.pool[first + 1] = 1 if is_final else 0
         self.configurations.pool[first + 2] = -1
         end = first + (3 if is_final else 2)
-        if state >= 0 and (
-            self.automaton.edge_starts[state] < self.automaton.edge_starts[state + 1]
-            or self.automaton.call_starts[state] < self.automaton.call_starts[state + 1]
-        ):
+        if state >= 0 and has_moves(self.automaton, state):
             self.configurations.pool[end] = state
             self.configurations.pool[end + 1] = 0
             end += 2
@@ -194,14 +191,11 @@ class Configurations:
             if behind < self.n_classes:
                 self.same[behind] = 0
             for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                callee = self.automaton.calls[k].callee
-                if callee < 0:
-                    callee = self.automaton.counted[-1 - callee].start
                 if n == MOST_BEGINS:
                     for low in range(self.n_classes):
                         self.same[low] = 0
                     return
-                begins[n] = callee
+                begins[n] = begin_of(self.automaton, k)
                 n += 1
 
     def note_twins(self, state, configuration, byte_class, following):
@@ -224,9 +218,7 @@ class Configurations:
                     continue
                 alike: cython.bint = True
                 for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                    begin = self.automaton.calls[i].callee
-                    if begin < 0:
-                        begin = self.automaton.counted[-1 - begin].start
+                    begin = begin_of(self.automaton, i)
                     if has_bit(self.first_bits, begin, other) or has_bit(self.first_bits, begin, byte_class):
                         alike = False
                 if alike:

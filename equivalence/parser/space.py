@@ -28,7 +28,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
@@ -225,13 +225,13 @@ class Space(Configurations):
         """List the first states of those calls of a state that can read the byte. Return the number of listed
         states."""
         for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-            callee = self.automaton.calls[k].callee
-            start = callee if callee >= 0 else self.automaton.counted[-1 - callee].start
+            start = begin_of(self.automaton, k)
             if not has_bit(self.first_bits, start, byte_class):
                 continue
             top = tail
             if self.automaton.calls[k].back >= 0:
                 top = self.stacks.frame(self.automaton.calls[k].back, 0, top)
+            callee = self.automaton.calls[k].callee
             if callee < 0:
                 top = self.stacks.frame(self.frame_of(-1 - callee), 0, top)
             before = n
@@ -328,9 +328,8 @@ class Space(Configurations):
             self.configurations.pool[first + 2 + i] = self.ports.numbers[i]
         for i in range(n):
             state = self.by_state[i].next_list
-            if self.automaton.edge_starts[state + 1] == self.automaton.edge_starts[state]:
-                if self.automaton.call_starts[state + 1] == self.automaton.call_starts[state]:
-                    continue
+            if not has_moves(self.automaton, state):
+                continue
             at = end
             while at > begin and self.configurations.pool[at - 2] > state:
                 self.configurations.pool[at] = self.configurations.pool[at - 2]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.parser.automaton import Automaton
+from cython.cimports.equivalence.parser.automaton import Automaton, has_moves
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
@@ -67,10 +67,7 @@ def unit_table(automaton: Automaton, start: cython.Py_ssize_t) -> NDArray[np.int
             target: cython.Py_ssize_t = automaton.edges[k].target
             to: cython.Py_ssize_t = WHOLE
             if automaton.final[target]:
-                if (
-                    automaton.edge_starts[target] != automaton.edge_starts[target + 1]
-                    or automaton.call_starts[target] != automaton.call_starts[target + 1]
-                ):
+                if has_moves(automaton, target):
                     return None
             elif target in place:
                 to = place[target]
