@@ -14,12 +14,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.stacks import ABOVE_LABELS
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
-
-ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
-"""Above every label."""
 
 
 def migrate_from(space: Space, other: Space, configuration: cython.Py_ssize_t) -> int:

@@ -5,18 +5,25 @@ from equivalence.parser.ports cimport Ports
 from equivalence.parser.stacks cimport Stacks
 
 
+cdef enum:
+    REJECT  # the configuration without a stack: the last byte cannot be read
+
+cdef enum:
+    BEFORE, AFTER  # the current byte
+
+
 cdef struct Link:
     Py_ssize_t tail, next
 
 
-cdef struct ByState:
-    Py_ssize_t now, now_stamp, now_list, next, next_stamp, next_list
+cdef struct Occurrence:
+    Py_ssize_t links, stamp, listed
 
 
 @cython.no_gc
 cdef class Space(Configurations):
     cdef readonly Stacks stacks
-    cdef ByState[::1] by_state
+    cdef Occurrence[::1] occurrences
     cdef const Py_ssize_t[::1] rank
     cdef Link[::1] links
     cdef Py_ssize_t n_links, stamp
@@ -29,8 +36,7 @@ cdef class Space(Configurations):
     cdef Py_ssize_t context(self, Py_ssize_t symbol, Py_ssize_t unit) except -1 nogil
     cdef Py_ssize_t after_unit(self, Py_ssize_t unit, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t new_link(self, Py_ssize_t tail, Py_ssize_t following) except -1 nogil
-    cdef Py_ssize_t add_now(self, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t add_next(self, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
+    cdef Py_ssize_t add(self, Py_ssize_t side, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
     cdef void sort_in(self, Py_ssize_t state, Py_ssize_t before, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t unite_links(self, Py_ssize_t head) except -1 nogil
     cdef Py_ssize_t tail_of_links(self, Py_ssize_t link) except -1 nogil

@@ -33,7 +33,8 @@ from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
-from cython.cimports.equivalence.parser.stacks import Stacks
+from cython.cimports.equivalence.parser.space import AFTER, BEFORE, REJECT
+from cython.cimports.equivalence.parser.stacks import ABOVE_LABELS, Stacks
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger
@@ -41,12 +42,8 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-BY_STATE = Kind("now now_stamp now_list next next_stamp next_list")
+OCCURRENCE = Kind("links stamp listed")
 LINK = Kind("tail next")
-
-REJECT = cython.declare(cython.Py_ssize_t, 0)
-ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
-"""Above every label."""
 
 
 @cython.final
@@ -68,10 +65,12 @@ class Space(Configurations):
 
     Attributes:
         stacks: frames and tails.
-        by_state, links: for each state, a linked list of the tails on which it occurs, before (`now`) and
-            after (`next`) the current byte. Stamps distinguish the lists from those of earlier steps. The
-            tails are united when all of them are known, because uniting them one by one made a new tail each
-            time.
+        occurrences: rows 2 s and 2 s + 1 are about state s before and after the current byte: the tails on
+            which it occurs, as a linked list in `links`, and the step in which it occurred last (`stamp`).
+            Column `listed` is also read from the top: the states before the byte, by rank, in the even rows,
+            and those after it in the odd ones.
+        links: (tail, next link). The tails of a state are united when all of them are known, because uniting
+            them one by one made a new tail each time.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class Space(Configurations):
         )
         account.claim(24 * frames + 48 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
-        self.by_state = zeros(BY_STATE, self.n_states + 1)
+        self.occurrences = zeros(OCCURRENCE, 2 * (self.n_states + 1))
         self.rank = rank
         self.links = zeros(LINK, frames)
         self.returning = account.new_integers(frames + 2)
@@ -114,33 +113,20 @@ class Space(Configurations):
         self.n_links = link + 1
         return link
 
-    def add_now(self, state, tail, n):
-        """Record that a state occurs on a tail before the byte. Return the number of listed states, given the
-        number before."""
-        if self.by_state[state].now_stamp != self.stamp:
-            self.by_state[state].now_stamp = self.stamp
-            self.by_state[n].now_list = state
-            self.by_state[state].now = self.new_link(tail, -1)
+    def add(self, side, state, tail, n):
+        """Record that a state occurs on a tail before or after the byte. Return the number of states that are
+        listed on this side, given the number before."""
+        at = 2 * state + side
+        if self.occurrences[at].stamp != self.stamp:
+            self.occurrences[at].stamp = self.stamp
+            self.occurrences[2 * n + side].listed = state
+            self.occurrences[at].links = self.new_link(tail, -1)
             return n + 1
-        i = self.by_state[state].now
+        i = self.occurrences[at].links
         while i >= 0 and self.links[i].tail != tail:
             i = self.links[i].next
         if i < 0:
-            self.by_state[state].now = self.new_link(tail, self.by_state[state].now)
-        return n
-
-    def add_next(self, state, tail, n):
-        """Like `add_now`, after the byte."""
-        if self.by_state[state].next_stamp != self.stamp:
-            self.by_state[state].next_stamp = self.stamp
-            self.by_state[n].next_list = state
-            self.by_state[state].next = self.new_link(tail, -1)
-            return n + 1
-        i = self.by_state[state].next
-        while i >= 0 and self.links[i].tail != tail:
-            i = self.links[i].next
-        if i < 0:
-            self.by_state[state].next = self.new_link(tail, self.by_state[state].next)
+            self.occurrences[at].links = self.new_link(tail, self.occurrences[at].links)
         return n
 
     def sort_in(self, state, before, n):
@@ -148,10 +134,11 @@ class Space(Configurations):
         which its calls may begin."""
         if n > before:
             rank = self.rank[state]
-            while before > 0 and self.rank[self.by_state[before - 1].now_list] < rank:
-                self.by_state[before].now_list = self.by_state[before - 1].now_list
-                before -= 1
-            self.by_state[before].now_list = state
+            at = 2 * before + BEFORE
+            while at > BEFORE and self.rank[self.occurrences[at - 2].listed] < rank:
+                self.occurrences[at].listed = self.occurrences[at - 2].listed
+                at -= 2
+            self.occurrences[at].listed = state
 
     def unite_links(self, head):
         """The union of a list of tails."""
@@ -202,16 +189,16 @@ class Space(Configurations):
             state = self.configurations.pool[i]
             if has_bit(self.first_bits, state, byte_class):
                 before = n
-                n = self.add_now(state, self.configurations.pool[i + 1], n)
+                n = self.add(BEFORE, state, self.configurations.pool[i + 1], n)
                 self.sort_in(state, before, n)
         i = 0
         while i < n:
-            state = self.by_state[i].now_list
+            state = self.occurrences[2 * i + BEFORE].listed
             i += 1
-            tail = self.tail_of_links(self.by_state[state].now)
+            tail = self.tail_of_links(self.occurrences[2 * state + BEFORE].links)
             for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
                 if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
-                    n_next = self.add_next(self.automaton.edges[k].target, tail, n_next)
+                    n_next = self.add(AFTER, self.automaton.edges[k].target, tail, n_next)
                     label = min(label, self.stacks.label[tail])
                     break
             n = self.call(state, tail, byte_class, n)
@@ -235,7 +222,7 @@ class Space(Configurations):
             if callee < 0:
                 top = self.stacks.frame(self.frame_of(-1 - callee), 0, top)
             before = n
-            n = self.add_now(start, top, n)
+            n = self.add(BEFORE, start, top, n)
             self.sort_in(start, before, n)
         return n
 
@@ -261,9 +248,9 @@ class Space(Configurations):
         for i in range(n_returning):
             self.stacks.seen[self.returning[i]] = self.stamp
         for i in range(n):
-            state = self.by_state[i].next_list
+            state = self.occurrences[2 * i + AFTER].listed
             if self.automaton.final[state]:
-                link = self.by_state[state].next
+                link = self.occurrences[2 * state + AFTER].links
                 while link >= 0:
                     n_returning = self.push_returning(self.links[link].tail, n_returning)
                     link = self.links[link].next
@@ -277,7 +264,7 @@ class Space(Configurations):
                 if frame == 0:
                     self.ports.insert(-1)
                 elif state >= 0:
-                    n = self.add_next(state, below, n)
+                    n = self.add(AFTER, state, below, n)
                     if self.automaton.final[state]:
                         n_returning = self.push_returning(below, n_returning)
                 elif self.automaton.is_limited(unit_of(state)):
@@ -298,7 +285,7 @@ class Space(Configurations):
                         count = min(count, least)
                     if most < 0 or count < most:
                         top = self.stacks.frame(state, count, below)
-                        n = self.add_next(self.automaton.counted[unit].start, top, n)
+                        n = self.add(AFTER, self.automaton.counted[unit].start, top, n)
                     if is_relative:
                         self.ports.insert(-1 - count)
                     elif count >= least:
@@ -312,7 +299,7 @@ class Space(Configurations):
             edge = self.automaton.following[k]
             if count <= self.automaton.limits[edge].room:
                 top = self.stacks.frame(self.frame_of(edge), count, below)
-                n = self.add_next(self.automaton.counted[edge].start, top, n)
+                n = self.add(AFTER, self.automaton.counted[edge].start, top, n)
         return n
 
     def listed(self, n, label):
@@ -327,7 +314,7 @@ class Space(Configurations):
         for i in range(n_ports):
             self.configurations.pool[first + 2 + i] = self.ports.numbers[i]
         for i in range(n):
-            state = self.by_state[i].next_list
+            state = self.occurrences[2 * i + AFTER].listed
             if not has_moves(self.automaton, state):
                 continue
             at = end
@@ -336,7 +323,7 @@ class Space(Configurations):
                 self.configurations.pool[at + 1] = self.configurations.pool[at - 1]
                 at -= 2
             self.configurations.pool[at] = state
-            self.configurations.pool[at + 1] = self.tail_of_links(self.by_state[state].next)
+            self.configurations.pool[at + 1] = self.tail_of_links(self.occurrences[2 * state + AFTER].links)
             end += 2
         return self.put(end - first)
 
@@ -355,7 +342,7 @@ class Space(Configurations):
         if symbol < 0:
             self.returning[0] = tail
             return self.close(0, 0, 1)
-        self.add_next(symbol, tail, 0)
+        self.add(AFTER, symbol, tail, 0)
         return self.close(1, 0, 0)
 
     def after_unit(self, unit, count):

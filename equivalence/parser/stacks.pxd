@@ -3,6 +3,8 @@ from equivalence.arrays.interning cimport Interned
 from equivalence.parser.automaton cimport Automaton
 
 
+cdef Py_ssize_t ABOVE_LABELS  # above every label
+
 cdef struct Frame:
     Py_ssize_t state, count, tail, singleton, label
 

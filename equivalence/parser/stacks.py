@@ -39,8 +39,7 @@ check_source(__name__)
 
 FRAME = Kind("state count tail singleton label")
 
-ABOVE_LABELS = cython.declare(cython.Py_ssize_t, 1 << 40)
-"""Above every label."""
+ABOVE_LABELS = 1 << 40
 
 
 @cython.cfunc
