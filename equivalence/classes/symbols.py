@@ -16,6 +16,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.parser.space import REJECT
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.outcomes import outcome_of
 
@@ -23,7 +24,6 @@ from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
 
 FIRST_OUTCOMES = 1024

@@ -14,11 +14,10 @@ from __future__ import annotations
 import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
+from cython.cimports.equivalence.parser.space import REJECT
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
-
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 
 def find_character_loop(space, configuration):

@@ -15,15 +15,13 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.ranges import starts_of
 
 check_source(__name__)
-
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 
 class Blocks(NamedTuple):

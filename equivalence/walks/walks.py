@@ -20,7 +20,7 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.outcomes import outcome_of
@@ -39,7 +39,6 @@ check_source(__name__)
 LEVEL, RETURN = Kind("configuration n_returns child end"), Kind("depth port")
 RANGE, EVENT = Kind("first end"), Kind("group outcome")
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FIRST_ROWS = 16384
 """Ranges, and events, that fit at first."""

@@ -18,14 +18,13 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP, loops_on_others
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 UNKNOWN = cython.declare(cython.int, -1)
 
 ANY = cython.declare(cython.int, 1 << 30)

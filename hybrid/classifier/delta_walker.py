@@ -18,7 +18,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -32,7 +32,6 @@ check_source(__name__)
 
 PAIR = Kind("own other child end")
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 
 FIRST_BYTE = cython.declare(cython.Py_ssize_t, 0x20)

@@ -19,7 +19,7 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
@@ -42,7 +42,6 @@ FEW = 8
 JSON schema, the median is 6 configurations, 4 frames and 2 masks; memory that is new to the process takes
 3 us a page on a virtual machine."""
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 MOST_HASH = cython.declare(cython.Py_ssize_t, (1 << 30) - 1)
 """The bits of `top_hash`."""

@@ -18,7 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.parser.frames import unit_of
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
@@ -30,7 +30,6 @@ check_source(__name__)
 NODE = Kind("byte_class depth skip group", np.int32)
 SUFFIX = Kind("parent byte_class", np.int32)
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 FEW = cython.declare(cython.Py_ssize_t, 12)
 """Up to this many pairs are sorted by insertion."""

@@ -23,7 +23,7 @@ from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.parser.character_loops import find_character_loop
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
@@ -41,7 +41,6 @@ check_source(__name__)
 
 STEP = Kind("configuration child end has_ports")
 
-REJECT = cython.declare(cython.Py_ssize_t, 0)
 
 WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
 WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
