@@ -27,7 +27,7 @@ cdef class Builder:
     cdef Py_ssize_t depth, position, length, source, target, max_states
     cdef Account account
 
-    cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states, Account account) except -1
+    cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states) except -1
     cdef int build(self, Py_ssize_t root) except -1 nogil
     cdef int follow(self, Py_ssize_t expression, Py_ssize_t source, Py_ssize_t target) except -1 nogil
     cdef int expand(self) except -1 nogil

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network import serial as types
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
@@ -92,6 +93,9 @@ class Rules:
 class Builder:
     """Follows expressions and writes edges.
 
+    Args:
+        account: says when to stop.
+
     Attributes:
         edges: the automata.
         rules: the rules that were reached.
@@ -101,14 +105,15 @@ class Builder:
         source, target: the states from which and to which the current expression leads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account) -> None:
+        self.account = account
         self.edges = Edges(0, 16)
         self.rules = Rules()
         self.counted = Interned(16, 3)
         self.ranges = SortedSet()
         self.stack = np.empty(32, TODO)
 
-    def prepare(self, data, starts, bodies, max_states, account):
+    def prepare(self, data, starts, bodies, max_states):
         """Start another grammar. Its states, and edges that exist already, must be in `edges`."""
         self.data = data
         self.starts = starts
@@ -117,7 +122,6 @@ class Builder:
         self.counted.clear(16)
         self.depth = 0
         self.max_states = max_states
-        self.account = account
 
     def build(self, root):
         """Make the automata of the rules that can be reached from a root."""

@@ -44,6 +44,5 @@ cdef class Refinement:
     cdef void split_groups(self) noexcept nogil
     cdef void name_moved(self) noexcept nogil
     cdef int refine(self) except -1 nogil
-    cdef int stopped_by(self, Account account) except -1
     cdef int grow(self, Py_ssize_t room) except -1
     cdef int prepare(self) except -1 nogil

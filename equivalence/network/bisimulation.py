@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.network.signatures import Signatures
 from cython.cimports.equivalence.source_check import check_source
@@ -41,10 +42,10 @@ class Refinement:
 
     Args:
         graph: its names become the blocks.
+        account: says when to stop.
 
     Attributes:
         signatures: makes the first blocks.
-        account: says when to stop.
         predecessors: the predecessors of each state: those that lead to it by an edge, a call or a return.
         members: the states, block by block.
         states: for each state, its position among the members, and the round in which it is examined next.
@@ -58,18 +59,14 @@ class Refinement:
         moved: blocks that are new in this round.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.signatures = Signatures(graph)
+    def __init__(self, graph: Graph, account: Account) -> None:
+        self.graph, self.account = graph, account
+        self.signatures = Signatures(graph, account)
         self.predecessor_starts = self.predecessors = self.members = self.moved = np.empty(0, np.int64)
         self.states = np.empty(0, STATE)
         self.blocks = np.empty(0, BLOCK)
         self.queue = np.empty(0, LOOKED)
         self.groups = np.empty(0, GROUP)
-
-    def stopped_by(self, account):
-        """Use another account from now on."""
-        self.account = self.signatures.account = account
 
     def grow(self, room):
         """Make room for `room` states."""

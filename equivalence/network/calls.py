@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import SortedEdges
 from cython.cimports.equivalence.source_check import check_source
@@ -32,9 +33,9 @@ class Calls:
 
     Args:
         ordered: the edges of all automata.
+        account: says when to stop.
 
     Attributes:
-        account: says when to stop; set by the owner.
         begins, ends: the states that start and end each rule; -1 if it is not used.
         counted: (unit, least, most) of the counted rules, one after another.
         n_rules, total: the number of plain rules; of plain and counted rules.
@@ -49,8 +50,8 @@ class Calls:
         stack: states or rules to visit.
     """
 
-    def __init__(self, ordered: SortedEdges) -> None:
-        self.ordered = ordered
+    def __init__(self, ordered: SortedEdges, account: Account) -> None:
+        self.ordered, self.account = ordered, account
         self.owner = self.owner_room = self.seen = self.stack = np.empty(0, np.int64)
         self.order = self.order_room = self.callees = np.empty(0, np.int64)
         self.rules = np.empty(0, RULE)

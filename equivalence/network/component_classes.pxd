@@ -1,4 +1,3 @@
-from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.bisimulation cimport Refinement
 from equivalence.network.graph cimport Graph
@@ -7,7 +6,6 @@ from equivalence.network.graph cimport Graph
 cdef class ComponentClasses:
     cdef Graph graph, part, quotient
     cdef Refinement refinement, of_quotient
-    cdef Account account
     cdef Py_ssize_t[::1] members
     cdef readonly Py_ssize_t n_classes
     cdef readonly bint is_certain
@@ -32,5 +30,4 @@ cdef class ComponentClasses:
     cdef void add_component(self, Py_ssize_t first, Py_ssize_t count) noexcept nogil
     cdef int add_classes(self, Py_ssize_t begin, Py_ssize_t end, bint is_signed) except -1 nogil
     cdef int merge_all(self) except -1 nogil
-    cdef int stopped_by(self, Account account) except -1
     cdef int prepare(self) except -1 nogil

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.bisimulation import Refinement
 from cython.cimports.equivalence.network.graph import INSIDE, Graph
@@ -53,9 +54,9 @@ class ComponentClasses:
 
     Args:
         graph: its names become the classes.
+        account: says when to stop.
 
     Attributes:
-        account: says when to stop.
         members: room for the states of components; the owner fills it.
         n_classes: number of classes so far.
         is_certain: whether states of different classes are certainly not equivalent.
@@ -74,20 +75,15 @@ class ComponentClasses:
         work: number of states that were compared.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, account: Account) -> None:
         self.graph = graph
         self.part, self.quotient = Graph(), Graph()
-        self.refinement, self.of_quotient = Refinement(self.part), Refinement(self.quotient)
+        self.refinement = Refinement(self.part, account)
+        self.of_quotient = Refinement(self.quotient, account)
         self.signatures = Interned(16, 1)
         self.class_of_key = self.class_of_signature = self.members = np.empty(0, np.int64)
         self.own_signature = self.wanted = np.empty(0, np.int64)
         self.first_class = self.n_classes_of = self.example = self.tried = np.empty(0, np.int64)
-
-    def stopped_by(self, account):
-        """Use another account from now on."""
-        self.account = account
-        self.refinement.stopped_by(account)
-        return self.of_quotient.stopped_by(account)
 
     def prepare(self):
         """Start with the current content of the graph. No state has a class."""

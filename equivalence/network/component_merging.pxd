@@ -17,6 +17,5 @@ cdef class ComponentMerging:
     cdef void visit(self, Py_ssize_t s) noexcept nogil
     cdef Py_ssize_t next_unvisited(self, Py_ssize_t s) noexcept nogil
     cdef int take_component(self, Py_ssize_t s) except -1 nogil
-    cdef int stopped_by(self, Account account) except -1
     cdef int merge(self, Py_ssize_t root) except -1 nogil
     cdef int prepare(self) except -1 nogil

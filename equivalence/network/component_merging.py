@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.network.component_classes import ComponentClasses
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.source_check import check_source
@@ -28,10 +29,10 @@ class ComponentMerging:
 
     Args:
         graph: its names become the classes; -1 for states that cannot be reached from the root.
+        account: says when to stop.
 
     Attributes:
         classes: the classes.
-        account: says when to stop.
         path: the states from the root to the current one.
         cursor: one more than the number of a state's successors that were visited; 0: it was not visited.
         order: when each state was visited first.
@@ -40,15 +41,10 @@ class ComponentMerging:
             of their visits.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.classes = ComponentClasses(graph)
+    def __init__(self, graph: Graph, account: Account) -> None:
+        self.graph, self.account = graph, account
+        self.classes = ComponentClasses(graph, account)
         self.path = self.cursor = self.order = self.earliest = np.empty(0, np.int64)
-
-    def stopped_by(self, account):
-        """Use another account from now on."""
-        self.account = account
-        return self.classes.stopped_by(account)
 
     def prepare(self):
         """Start with the current content of the graph."""

@@ -43,6 +43,7 @@ class NetworkPipeline:
         n_states: number of states of the deterministic automata.
         n_read: number of states before that; the sizes of all tables depend on it.
         largest: the largest `n_read` of the earlier grammars.
+        account: says to all steps when to stop.
         numbers: room for what `packed` copies.
     """
 
@@ -67,22 +68,16 @@ class NetworkPipeline:
     largest = cython.declare(cython.Py_ssize_t, visibility="readonly")
 
     def __init__(self) -> None:
-        self.builder = Builder()
+        self.account = Account()
+        self.builder = Builder(self.account)
         self.ordered = SortedEdges()
-        self.calls = Calls(self.ordered)
+        self.calls = Calls(self.ordered, self.account)
         self.automata = Deterministic()
         self.closures = Closures(self.automata)
-        self.subsets = Subsets(self.closures, self.automata)
-        self.merging = StateMerging()
+        self.subsets = Subsets(self.closures, self.automata, self.account)
+        self.merging = StateMerging(self.account)
         self.places = self.numbers = NO_NUMBERS
         self.largest = 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def stopped_by(self, account: Account) -> cython.int:
-        """Use another account from now on."""
-        self.account = self.calls.account = self.subsets.account = account
-        self.merging.stopped_by(account)
 
     def begin(
         self,
@@ -119,7 +114,7 @@ class NetworkPipeline:
             IndexError: an expression or an edge refers to something that does not exist.
             ValueError: arrays of another type, or with other dimensions.
         """
-        self.stopped_by(Account(stop))
+        self.account.stop_by(stop)
         self.max_states = max_states
         self.root = root
         self.n_rules = bodies.shape[0]
@@ -128,7 +123,7 @@ class NetworkPipeline:
         builder.edges.renew(n_states, data.shape[0] // 2 + 16)
         if ready is not None:
             builder.edges.put(ready, n_states)
-        builder.prepare(data, starts, bodies, max_states, self.account)
+        builder.prepare(data, starts, bodies, max_states)
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
         with cython.nogil:
@@ -265,13 +260,12 @@ class NetworkPipeline:
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
         self.largest = max(self.largest, self.n_read)
-        self.stopped_by(NOBODY)
-        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0, NOBODY)
+        self.account.stop_by(None)
+        self.builder.prepare(NOTHING, NOTHING, NOTHING, 0)
 
 
 NO_NUMBERS: NDArray[np.int64] = np.empty(0, np.int64)
 
-NOBODY = cython.declare(Account, Account())
 NOTHING = cython.declare(cython.const[cython.Py_ssize_t][::1], NO_NUMBERS)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import hashed
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.source_check import check_source
@@ -38,9 +39,9 @@ class Signatures:
 
     Args:
         graph: its names become the blocks. Targets that are not in the graph are told apart by their numbers.
+        account: says when to stop.
 
     Attributes:
-        account: says when to stop; set by the owner.
         n_blocks: number of blocks.
         is_divided: whether each state is alone in its block.
         signatures: for each state, the signature of the present round.
@@ -50,8 +51,8 @@ class Signatures:
             their next number, or -1.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, account: Account) -> None:
+        self.graph, self.account = graph, account
         self.signatures = self.following = np.empty(0, np.uint64)
         self.left = self.group = np.empty(0, np.int64)
         self.groups = np.empty(0, GROUP)

@@ -37,7 +37,6 @@ cdef class StateMerging:
     cdef Py_ssize_t[::1] waiting
     cdef Py_ssize_t n_waiting
 
-    cdef int stopped_by(self, Account account) except -1
     cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root) except -1 nogil
     cdef bint is_end(self, Py_ssize_t s) noexcept nogil
     cdef Py_ssize_t tail_callee(self, Py_ssize_t s) noexcept nogil

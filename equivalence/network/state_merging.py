@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.component_merging import ComponentMerging
 from cython.cimports.equivalence.network.deterministic import Deterministic
@@ -50,9 +51,11 @@ def put_calls(to, at, automata):
 class StateMerging:
     """The states of all rules, and their classes.
 
+    Args:
+        account: says when to stop.
+
     Attributes:
         root: the start rule.
-        account: says when to stop.
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `Deterministic`.
         counted: (unit, least, most) of the counted rules, one after another.
         nullable: for each rule, with counted rules after the others, whether it may be empty.
@@ -68,20 +71,16 @@ class StateMerging:
         automata: the network of classes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, account: Account) -> None:
+        self.account = account
         self.representative_of = self.representative_room = self.waiting = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
         self.bounds = self.class_of_counted = self.class_of_counted_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
         self.graph = Graph()
-        self.components = ComponentMerging(self.graph)
+        self.components = ComponentMerging(self.graph, account)
         self.automata = Deterministic()
         self.pairs = Interned(16, 2)
-
-    def stopped_by(self, account):
-        """Use another account from now on."""
-        self.account = account
-        return self.components.stopped_by(account)
 
     def prepare(self, states, n_states, counted, nullable, root):
         """Start with other states."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
@@ -45,10 +46,10 @@ class Subsets:
     Args:
         closures: the closures of the automata as they are read.
         automata: the deterministic automata.
+        account: says when to stop.
 
     Attributes:
         max_states: bound on the subsets.
-        account: says when to stop; set by the owner.
         sets: the members of each subset; a negative one is a mark, see `number`.
         members_seen: number of members of all subsets so far.
         ways: the transitions by bytes of the current subset.
@@ -57,9 +58,10 @@ class Subsets:
         call_head: by rule, the first of its calls; 0: there is none. All entries are 0 between two subsets.
     """
 
-    def __init__(self, closures: Closures, automata: Deterministic) -> None:
+    def __init__(self, closures: Closures, automata: Deterministic, account: Account) -> None:
         self.closures = closures
         self.automata = automata
+        self.account = account
         self.sets = Interned(64, 4)
         self.ways = Transitions()
         self.called = np.empty(1, CALLED)
