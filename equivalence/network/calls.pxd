@@ -18,8 +18,7 @@ cdef class Calls:
     cdef Py_ssize_t[:, ::1] pairs, pairs_room
     cdef Py_ssize_t n_pairs
     cdef unsigned char[::1] empty, empty_room
-    cdef unsigned char[:, ::1] dropped
-    cdef Py_ssize_t[::1] degree, pair_starts, others
+    cdef Py_ssize_t[::1] degree, caller_starts, callers
     cdef Account account
 
     cdef int prepare(self, Py_ssize_t[::1] begins, Py_ssize_t[::1] ends, Py_ssize_t[::1] counted) except -1 nogil
@@ -32,8 +31,8 @@ cdef class Calls:
     cdef int find_callees(self) except -1 nogil
     cdef int sort(self, Py_ssize_t root) except -1 nogil
     cdef int may_be_empty(self, Py_ssize_t rule) except -1 nogil
+    cdef Py_ssize_t list_first_states(self, Py_ssize_t rule) except -1 nogil
     cdef int note_pair(self, Py_ssize_t caller, Py_ssize_t callee) except -1 nogil
     cdef int collect_left_calls(self, Py_ssize_t rule) except -1 nogil
     cdef int keep_cycles(self) except -1 nogil
-    cdef int is_dropped(self, Py_ssize_t rule) except -1 nogil
-    cdef int sort_pairs(self, Py_ssize_t side) except -1 nogil
+    cdef int list_callers(self) except -1 nogil

@@ -15,7 +15,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
+from cython.cimports.equivalence.network.edge_types import CALL, EMPTY
 from cython.cimports.equivalence.network.edges import SortedEdges
 from cython.cimports.equivalence.source_check import check_source
 
@@ -45,7 +45,8 @@ class Calls:
         order: the rules that can be reached from the root, callees before callers unless there is recursion.
         empty: for each rule, whether it derives the empty string (`find_nullable`).
         pairs: left calls, `n_pairs` of them (`find_left_calls`).
-        dropped, degree, pair_starts, others: the state of `keep_cycles`.
+        degree: for each rule, how many pairs lead from it; those to dropped rules do not count.
+        callers, caller_starts: the callers of each rule in these pairs, and where they begin.
         seen: for each state, when it was last visited.
         stack: states or rules to visit.
     """
@@ -57,8 +58,7 @@ class Calls:
         self.rules = np.empty(0, RULE)
         self.pairs = self.pairs_room = np.empty((0, 2), np.int64)
         self.empty = self.empty_room = np.empty(0, np.uint8)
-        self.dropped = np.empty((2, 0), np.uint8)
-        self.degree = self.pair_starts = self.others = np.empty(0, np.int64)
+        self.degree = self.caller_starts = self.callers = np.empty(0, np.int64)
 
     def prepare(self, begins, ends, counted):
         """Start with other automata, whose edges are in `ordered`."""
@@ -75,7 +75,7 @@ class Calls:
         if n_states > self.seen.shape[0] or n_states + self.total + 1 > self.stack.shape[0]:
             with cython.gil:
                 self.grow_states(n_states)
-        if n_pairs > self.others.shape[0]:
+        if n_pairs > self.callers.shape[0]:
             with cython.gil:
                 self.grow_pairs(n_pairs)
         self.owner = self.owner_room[:n_states]
@@ -87,9 +87,8 @@ class Calls:
         self.rules = np.empty(rules, RULE)
         self.order_room = np.empty(rules, np.int64)
         self.empty_room = np.empty(rules, np.uint8)
-        self.dropped = np.empty((2, rules), np.uint8)
         self.degree = np.empty(rules, np.int64)
-        self.pair_starts = np.empty(rules, np.int64)
+        self.caller_starts = np.empty(rules, np.int64)
 
     def grow_states(self, n_states):
         """Make room for `n_states` states, and for visiting them and the rules."""
@@ -101,7 +100,7 @@ class Calls:
         """Make room for `n_pairs` calls."""
         self.callees = np.empty(2 * n_pairs, np.int64)
         self.pairs_room = np.empty((2 * n_pairs, 2), np.int64)
-        self.others = np.empty(2 * n_pairs, np.int64)
+        self.callers = np.empty(2 * n_pairs, np.int64)
 
     def find_order(self, root):
         """Find what the rules call, and the order of those that can be reached from a root."""
@@ -194,30 +193,34 @@ class Calls:
         if rule >= self.n_rules:
             c = rule - self.n_rules
             return self.counted[3 * c + 1] == 0 or self.empty[self.counted[3 * c]]
+        self.list_first_states(rule)
+        return self.seen[self.ends[rule]] == self.now
+
+    def list_first_states(self, rule):
+        """List the states of a plain rule that can be reached before a byte is read, as far as it is known
+        which callees may be empty: in `stack`, and as seen now. Return their number."""
         self.now += 1
         self.stack[0] = self.begins[rule]
         self.seen[self.begins[rule]] = self.now
-        depth: cython.Py_ssize_t = 1
-        while depth > 0:
-            depth -= 1
-            state = self.stack[depth]
-            if state == self.ends[rule]:
-                return 1
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 1
+        while head < tail:
+            state = self.stack[head]
+            head += 1
             for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
                 edge_type = self.ordered.rows[e].type
                 if edge_type == EMPTY or (edge_type == CALL and self.empty[self.ordered.rows[e].a]):
                     target = self.ordered.rows[e].target
                     if self.seen[target] != self.now:
                         self.seen[target] = self.now
-                        self.stack[depth] = target
-                        depth += 1
-        return 0
+                        self.stack[tail] = target
+                        tail += 1
+        return tail
 
     def find_left_calls(self):
         """Find pairs (rule, callee) such that the rule may call the callee before it has read a byte.
 
-        Only pairs that may be on a cycle are kept: rules that no pair leads to, or from, are dropped
-        repeatedly. For most grammars nothing is left.
+        Only pairs that lead to a cycle are kept. For most grammars nothing is left.
         """
         self.n_pairs = 0
         self.pairs = self.pairs_room
@@ -239,73 +242,48 @@ class Calls:
 
     def collect_left_calls(self, rule):
         """Record the left calls of a plain rule."""
-        self.now += 1
-        self.stack[0] = self.begins[rule]
-        self.seen[self.begins[rule]] = self.now
-        depth: cython.Py_ssize_t = 1
-        while depth > 0:
-            depth -= 1
-            state = self.stack[depth]
+        for i in range(self.list_first_states(rule)):
+            state = self.stack[i]
             for e in range(self.ordered.starts[state], self.ordered.starts[state + 1]):
-                edge_type = self.ordered.rows[e].type
-                if edge_type == BYTES:
-                    continue
-                if edge_type == CALL:
+                if self.ordered.rows[e].type == CALL:
                     self.note_pair(rule, self.ordered.rows[e].a)
-                    if not self.empty[self.ordered.rows[e].a]:
-                        continue
-                target = self.ordered.rows[e].target
-                if self.seen[target] != self.now:
-                    self.seen[target] = self.now
-                    self.stack[depth] = target
-                    depth += 1
 
     def keep_cycles(self):
-        """Drop the pairs that are not on a cycle, because the chains of pairs before or after them end."""
-        for side in range(2):
-            self.sort_pairs(side)
-            tail: cython.Py_ssize_t = 0
-            for rule in range(self.total):
-                self.dropped[side, rule] = 0
-                if not self.degree[rule]:
-                    self.stack[tail] = rule
+        """Keep the pairs that lead to a cycle: rules from which no pair leads are dropped repeatedly."""
+        self.list_callers()
+        head: cython.Py_ssize_t = 0
+        tail: cython.Py_ssize_t = 0
+        for rule in range(self.total):
+            if not self.degree[rule]:
+                self.stack[tail] = rule
+                tail += 1
+        while head < tail:
+            rule = self.stack[head]
+            head += 1
+            for k in range(self.caller_starts[rule], self.caller_starts[rule + 1]):
+                self.degree[self.callers[k]] -= 1
+                if not self.degree[self.callers[k]]:
+                    self.stack[tail] = self.callers[k]
                     tail += 1
-            head: cython.Py_ssize_t = 0
-            while head < tail:
-                rule = self.stack[head]
-                head += 1
-                self.dropped[side, rule] = 1
-                for k in range(self.pair_starts[rule], self.pair_starts[rule + 1]):
-                    self.degree[self.others[k]] -= 1
-                    if not self.degree[self.others[k]]:
-                        self.stack[tail] = self.others[k]
-                        tail += 1
         kept: cython.Py_ssize_t = 0
         for i in range(self.n_pairs):
-            caller, callee = self.pairs[i, 0], self.pairs[i, 1]
-            if not (self.is_dropped(caller) or self.is_dropped(callee)):
-                self.pairs[kept, 0] = caller
-                self.pairs[kept, 1] = callee
+            if self.degree[self.pairs[i, 1]]:
+                self.pairs[kept, 0], self.pairs[kept, 1] = self.pairs[i, 0], self.pairs[i, 1]
                 kept += 1
         self.n_pairs = kept
 
-    def is_dropped(self, rule):
-        """Whether a rule is not on a cycle, because the chains of pairs before or after it end."""
-        return self.dropped[0, rule] or self.dropped[1, rule]
-
-    def sort_pairs(self, side):
-        """Count the pairs that lead from each rule (side 0) or to it (side 1), and list the rules on the
-        other side: those of rule r begin at ``pair_starts[r]``."""
+    def list_callers(self):
+        """List the callers of each rule, and count the pairs that lead from it."""
         for rule in range(self.total):
             self.degree[rule] = 0
         for rule in range(self.total + 2):
-            self.pair_starts[rule] = 0
+            self.caller_starts[rule] = 0
         for i in range(self.n_pairs):
-            self.degree[self.pairs[i, side]] += 1
-            self.pair_starts[self.pairs[i, 1 - side] + 2] += 1
+            self.degree[self.pairs[i, 0]] += 1
+            self.caller_starts[self.pairs[i, 1] + 2] += 1
         for rule in range(self.total):
-            self.pair_starts[rule + 2] += self.pair_starts[rule + 1]
+            self.caller_starts[rule + 2] += self.caller_starts[rule + 1]
         for i in range(self.n_pairs):
-            other = self.pairs[i, 1 - side] + 1
-            self.others[self.pair_starts[other]] = self.pairs[i, side]
-            self.pair_starts[other] += 1
+            callee = self.pairs[i, 1] + 1
+            self.callers[self.caller_starts[callee]] = self.pairs[i, 0]
+            self.caller_starts[callee] += 1
