@@ -36,9 +36,7 @@ cdef class BelowSets:
 
     cdef int count_calls(self, MergedStates states) except -1 nogil
     cdef int note_calls(self, MergedStates states) except -1 nogil
-    cdef Py_ssize_t pair(self, Py_ssize_t symbol, Py_ssize_t rule) except -1 nogil
     cdef int gather(self, Py_ssize_t rule) except -1 nogil
     cdef int note_members(self, Py_ssize_t rule, Py_ssize_t below) except -1 nogil
     cdef Py_ssize_t intern_set(self, Py_ssize_t rule) except -1 nogil
     cdef int share_round(self, const Py_ssize_t[::1] order) except -1 nogil
-    cdef int forget_sets(self) except -1 nogil

@@ -198,18 +198,15 @@ class BelowSets:
                     self.callers[self.caller_starts[callee]] = rule
                     self.caller_starts[callee] += 1
                 else:
-                    self.call_pairs[self.call_pair_starts[callee]] = self.pair(states.class_of[back], rule)
+                    pair = self.pairs.pair(states.class_of[back], rule)
+                    self.call_pairs[self.call_pair_starts[callee]] = pair
                     self.call_pair_starts[callee] += 1
         for c in range(self.counted.shape[0]):
             if self.class_of_counted[c] >= 0:
                 unit = self.counted[c, 0] + 1
-                frame = self.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
+                frame = self.pairs.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
                 self.call_pairs[self.call_pair_starts[unit]] = frame
                 self.call_pair_starts[unit] += 1
-
-    def pair(self, symbol, rule):
-        """The number of a pair (symbol, rule below it)."""
-        return self.pairs.pair(symbol, rule)
 
     def gather(self, rule):
         """Collect the pairs of a rule, and those of the rules that tail call it, directly or indirectly."""
@@ -267,14 +264,15 @@ class BelowSets:
         self.set_of_rule = np.empty(self.total, np.int64)
         self.example = np.empty(self.n_used + 1, np.int64)
         # there may be one for each rule, and contexts may add as many again
-        self.sets = Interned(2 * self.n_used + 2, 1 + 2 * self.n_members // (self.n_used + 1))
+        n_sets: cython.Py_ssize_t = 2 * self.n_used + 2
+        self.sets = Interned(n_sets, 1 + 2 * self.n_members // (self.n_used + 1))
         changed: cython.int = 1
         with cython.nogil:
             for rule in range(self.total):
                 self.number[rule] = rule
                 self.set_of_rule[rule] = -1
             while changed:
-                self.forget_sets()
+                self.sets.clear(n_sets)
                 changed = self.share_round(order)
             self.n_sets = self.sets.count
             for i in range(self.n_sets):
@@ -284,17 +282,10 @@ class BelowSets:
                     self.set_of_rule[rule] = self.set_of_rule[self.number[rule]]
             for rule in range(self.total):
                 self.number[rule] = self.set_of_rule[rule]
-            self.forget_sets()
+            self.sets.clear(n_sets)
             for i in range(self.n_sets):
                 self.account.check()
                 self.intern_set(self.example[i])
-
-    def forget_sets(self):
-        """Delete all sets, but keep their room."""
-        for slot in range(self.sets.table.shape[0]):
-            self.sets.table[slot] = -1
-        self.sets.count = 0
-        self.sets.used = 0
 
     def share_round(self, order):
         """Let each rule share the set of the first rule with an equal set. Return whether anything

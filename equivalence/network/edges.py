@@ -270,12 +270,3 @@ class SortedEdges:
             at = starts[edges.rows[i].source + 1]
             starts[edges.rows[i].source + 1] = at + 1
             self.rows[at] = edges.rows[i]
-
-    def table(self) -> NDArray[np.int64]:
-        """The edges, int64[n, 5], as a copy."""
-        made = np.empty((self.rows.shape[0], 5), np.int64)
-        view: cython.Py_ssize_t[:, ::1] = made
-        for i in range(self.rows.shape[0]):
-            view[i, 0], view[i, 1] = self.rows[i].source, self.rows[i].type
-            view[i, 2], view[i, 3], view[i, 4] = self.rows[i].a, self.rows[i].b, self.rows[i].target
-        return made

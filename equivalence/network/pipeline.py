@@ -161,7 +161,7 @@ class NetworkPipeline:
     def left_recursive(self) -> tuple:
         """The input of `left_recursion`: pairs, edges, rule of each state, begins, ends, nullable."""
         calls: Calls = self.calls
-        edges = self.ordered.table()
+        edges = self.builder.edges.table()
         return tuple(map(np.array, (calls.pairs, edges, calls.owner, self.begins, self.ends, calls.empty)))
 
     def without_left_recursion(
