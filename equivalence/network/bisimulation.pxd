@@ -32,8 +32,6 @@ cdef class Refinement:
     cdef Py_ssize_t n_moved, round
 
     cdef void find_predecessors(self) noexcept nogil
-    cdef void count(self, Py_ssize_t target) noexcept nogil
-    cdef void add_predecessor(self, Py_ssize_t target, Py_ssize_t predecessor) noexcept nogil
     cdef void begin(self) noexcept nogil
     cdef void drop_singletons(self) noexcept nogil
     cdef int group_queue(self) except -1 nogil

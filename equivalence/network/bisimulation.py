@@ -21,7 +21,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.network.graph import Graph
+from cython.cimports.equivalence.network.graph import Graph, n_successors, successor
 from cython.cimports.equivalence.network.signatures import Signatures
 from cython.cimports.equivalence.source_check import check_source
 
@@ -123,30 +123,20 @@ class Refinement:
         n = self.graph.size
         for s in range(n + 2):
             self.predecessor_starts[s] = 0
-        for k in range(self.graph.edges.shape[0]):
-            self.count(self.graph.edges[k].target)
-        for k in range(self.graph.calls.shape[0]):
-            self.count(self.graph.calls[k].callee)
-            self.count(self.graph.calls[k].back)
+        # targets that are not in the graph need none
+        for s in range(n):
+            for i in range(n_successors(self.graph, s)):
+                target = successor(self.graph, s, i)
+                if target < n:
+                    self.predecessor_starts[target + 2] += 1
         for s in range(n):
             self.predecessor_starts[s + 2] += self.predecessor_starts[s + 1]
         for s in range(n):
-            for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-                self.add_predecessor(self.graph.edges[k].target, s)
-            for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-                self.add_predecessor(self.graph.calls[k].callee, s)
-                self.add_predecessor(self.graph.calls[k].back, s)
-
-    def count(self, target):
-        """Count a predecessor of a state; targets that are not in the graph need none."""
-        if target < self.graph.size:
-            self.predecessor_starts[target + 2] += 1
-
-    def add_predecessor(self, target, predecessor):
-        """Add a predecessor of a state at the current end of its row."""
-        if target < self.graph.size:
-            self.predecessors[self.predecessor_starts[target + 1]] = predecessor
-            self.predecessor_starts[target + 1] += 1
+            for i in range(n_successors(self.graph, s)):
+                target = successor(self.graph, s, i)
+                if target < n:
+                    self.predecessors[self.predecessor_starts[target + 1]] = s
+                    self.predecessor_starts[target + 1] += 1
 
     def begin(self):
         """Order the states by block, and queue those that are not alone in their blocks."""

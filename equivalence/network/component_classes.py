@@ -38,7 +38,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.bisimulation import Refinement
-from cython.cimports.equivalence.network.graph import INSIDE, Graph
+from cython.cimports.equivalence.network.graph import INSIDE, Graph, n_successors, successor
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
@@ -120,13 +120,8 @@ class ComponentClasses:
     def loops(self, s):
         """Whether a state leads to itself, or to another state with its name."""
         name = self.graph.name[s]
-        for k in range(self.graph.edge_starts[s], self.graph.edge_starts[s + 1]):
-            if self.graph.name[self.graph.edges[k].target] == name:
-                return True
-        for k in range(self.graph.call_starts[s], self.graph.call_starts[s + 1]):
-            if self.graph.name[self.graph.calls[k].callee] == name:
-                return True
-            if self.graph.name[self.graph.calls[k].back] == name:
+        for i in range(n_successors(self.graph, s)):
+            if self.graph.name[successor(self.graph, s, i)] == name:
                 return True
         return False
 
@@ -160,8 +155,8 @@ class ComponentClasses:
         """The class of a successor that does what the members do; -1 if there is none. Its key has it where
         the key of a member has the member."""
         s = self.members[begin]
-        for i in range(self.graph.n_successors(s)):
-            c = self.graph.name[self.graph.successor(s, i)]
+        for i in range(n_successors(self.graph, s)):
+            c = self.graph.name[successor(self.graph, s, i)]
             if self.is_like(begin, end, c, self.graph.byte_before(s, i)):
                 return c
         return -1
@@ -273,8 +268,8 @@ class ComponentClasses:
         self.n_tries += 1
         for at in range(begin, end):
             s = self.members[at]
-            for i in range(self.graph.n_successors(s)):
-                c = self.graph.name[self.graph.successor(s, i)]
+            for i in range(n_successors(self.graph, s)):
+                c = self.graph.name[successor(self.graph, s, i)]
                 if self.is_within_that_of(begin, end, s, c, self.graph.byte_before(s, i)):
                     return True
         return False

@@ -26,8 +26,6 @@ cdef class Graph:
     cdef SortedSet codes
     cdef Interned keys
 
-    cdef Py_ssize_t n_successors(self, Py_ssize_t s) noexcept nogil
-    cdef Py_ssize_t successor(self, Py_ssize_t s, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t byte_before(self, Py_ssize_t s, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t named(self, Py_ssize_t target, Py_ssize_t s, Py_ssize_t own) noexcept nogil
     cdef Py_ssize_t write_key(self, Py_ssize_t s, Py_ssize_t own) except -1 nogil
@@ -38,3 +36,18 @@ cdef class Graph:
     cdef int take(self, Graph graph, const Py_ssize_t[::1] states, Py_ssize_t others, Py_ssize_t n_named) except -1 nogil
     cdef Py_ssize_t number_in(self, Py_ssize_t others, Py_ssize_t target) noexcept nogil
     cdef int name_others(self, Py_ssize_t n) except -1 nogil
+
+
+# Number of a state's edges, and twice that of its calls.
+cdef inline Py_ssize_t n_successors(Graph graph, Py_ssize_t s) noexcept nogil:
+    return graph.edge_starts[s + 1] - graph.edge_starts[s] + 2 * (graph.call_starts[s + 1] - graph.call_starts[s])
+
+
+# The i-th successor of a state: the targets of its edges, then the callee and the state to return to of each call.
+cdef inline Py_ssize_t successor(Graph graph, Py_ssize_t s, Py_ssize_t i) noexcept nogil:
+    cdef Py_ssize_t k = graph.edge_starts[s] + i
+    if k < graph.edge_starts[s + 1]:
+        return graph.edges[k].target
+    i = k - graph.edge_starts[s + 1]
+    k = graph.call_starts[s] + (i >> 1)
+    return graph.calls[k].back if i & 1 else graph.calls[k].callee

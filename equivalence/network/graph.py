@@ -79,21 +79,6 @@ class Graph:
             self.shift += 1
         self.keys.clear(n + 2)
 
-    def n_successors(self, s):
-        """Number of a state's edges, and twice that of its calls."""
-        n_calls = self.call_starts[s + 1] - self.call_starts[s]
-        return self.edge_starts[s + 1] - self.edge_starts[s] + 2 * n_calls
-
-    def successor(self, s, i):
-        """The i-th successor of a state: the targets of its edges, then the callee and the state to return to
-        of each call."""
-        k = self.edge_starts[s] + i
-        if k < self.edge_starts[s + 1]:
-            return self.edges[k].target
-        i = k - self.edge_starts[s + 1]
-        k = self.call_starts[s] + (i >> 1)
-        return self.calls[k].back if i & 1 else self.calls[k].callee
-
     def byte_before(self, s, i):
         """A byte that leads to the i-th successor of a state; -1 if a call leads there."""
         k = self.edge_starts[s] + i
