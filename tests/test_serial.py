@@ -12,8 +12,8 @@ import pytest
 import xgrammar
 
 from equivalence.network import dialect, serial
-from equivalence.network.expressions import endless_rule, types_among
-from equivalence.network.grammar_reader import read_grammar
+from equivalence.network.endless_rules import endless_rule
+from equivalence.network.grammar_reader import read_grammar, types_among
 from equivalence.network.optimised import Wanted
 from equivalence.network.optimised_grammar import optimised_grammar
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from equivalence.network import serial
 from equivalence.network.automata import reachable
-from equivalence.network.expressions import types_among
-from equivalence.network.grammar_reader import ParsedGrammar
+from equivalence.network.grammar_reader import ParsedGrammar, types_among
 from equivalence.network.serial import CAPTURE, IS_LAZY, MAX_CHARS, MAX_TOKENS
 
 

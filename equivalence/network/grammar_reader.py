@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import CountedAutomaton
-from equivalence.network.expressions import endless_rule, types_among
+from equivalence.network.endless_rules import endless_rule
 from equivalence.network.integers import read_integers
 from equivalence.network.printed import Printed
 
@@ -166,6 +166,11 @@ def read_grammar(grammar: Any, counted: bool = False) -> ParsedGrammar:
         if isinstance(read, ParsedGrammar):
             return read
     return _read_features(grammar) if isinstance(grammar, dict) else read_serialised(grammar.serialize_json())
+
+
+def types_among(data: NDArray[np.int64], starts: NDArray[np.int64]) -> set[int]:
+    """The types of all expressions. Arguments are as in `ParsedGrammar`."""
+    return set(np.unique(data[starts]).tolist())
 
 
 def read_serialised(serialised: str) -> ParsedGrammar:

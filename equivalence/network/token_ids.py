@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
-from equivalence.network.expressions import types_among
-from equivalence.network.grammar_reader import ParsedGrammar
+from equivalence.network.grammar_reader import ParsedGrammar, types_among
 
 MARKER = 255
 """The byte with which symbols begin; in a text it is read twice."""

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=True, show_performance_hints=False
 # mypy: ignore-errors
-"""Finds the types of expressions in a serialised grammar without making lists of all its numbers.
+"""Finds a rule that is only a repeat of itself in a serialised grammar.
 
-What: `types_among` says which types occur; `endless_rule` finds a rule that is only a repeat of itself.
-When: first, for every grammar. Listing the numbers of a large schema took 0.5 ms.
+What: `endless_rule` follows rules that consist of another rule, or of a repeat of one.
+When: before a grammar is compiled: XGrammar crashes on such a rule (`hybrid.xgrammar.sanitize`).
 Limits: the expressions of `equivalence.network.serial`; a number that leads out of the arrays is an error.
 """
 
@@ -15,34 +15,6 @@ from cython.cimports.equivalence.network import serial as types
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
-
-MOST_TYPES = 64
-
-
-def types_among(
-    data: cython.const[cython.Py_ssize_t][::1], starts: cython.const[cython.Py_ssize_t][::1]
-) -> set[int]:
-    """The types of all expressions.
-
-    Args:
-        data, starts: as of `equivalence.network.grammar_reader.ParsedGrammar`.
-    """
-    one: cython.ulonglong = 1
-    met: cython.ulonglong = 0
-    others: set[int] = set()
-    for i in range(starts.shape[0]):
-        kind = data[starts[i]]
-        if 0 <= kind < MOST_TYPES:
-            met |= one << kind
-        else:
-            others.add(kind)
-    kind = 0
-    while met:
-        if met & 1:
-            others.add(kind)
-        met >>= 1
-        kind += 1
-    return others
 
 
 def endless_rule(
