@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.hashing import list_hash
+from cython.cimports.equivalence.arrays.hashing import list_hash, table_size
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -52,9 +52,7 @@ def number_lists(
         ValueError: a list exceeds the values.
     """
     n: cython.Py_ssize_t = starts.shape[0] - 1
-    size: cython.Py_ssize_t = 16
-    while size < 2 * n:
-        size *= 2
+    size = table_size(n)
     numbers = np.empty(n, np.int32)
     number_of: cython.int[::1] = numbers
     table: cython.int[::1] = np.full(size, -1, np.int32)

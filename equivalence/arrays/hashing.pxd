@@ -25,3 +25,11 @@ cdef inline Py_ssize_t list_hash(const Py_ssize_t[::1] values, Py_ssize_t begin,
 cdef inline Py_ssize_t pair_hash(Py_ssize_t first, Py_ssize_t second) noexcept nogil:
     cdef unsigned long long h = hashed(hashed(0, <unsigned long long>first), <unsigned long long>second)
     return <Py_ssize_t>((h ^ (h >> 32)) & 0x7FFFFFFF)
+
+
+# Slots of a hash table for some keys: a power of two, so that at least half of the slots stay empty.
+cdef inline Py_ssize_t table_size(Py_ssize_t n_keys) noexcept nogil:
+    cdef Py_ssize_t size = 16
+    while size < 2 * n_keys:
+        size *= 2
+    return size

@@ -20,7 +20,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import list_hash
+from cython.cimports.equivalence.arrays.hashing import list_hash, table_size
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memcpy
 from numpy.typing import NDArray
@@ -72,9 +72,7 @@ class Interned:
         account: Account = None,
         excess: str = "too many lists",
     ) -> None:
-        size: cython.Py_ssize_t = 16
-        while size < 2 * capacity:
-            size *= 2
+        size = table_size(capacity)
         self.most = most
         self.account = account
         self.excess = excess
@@ -111,9 +109,7 @@ class Interned:
                 raise BudgetExceeded(self.excess)
             old = self.starts.shape[0]
             size = min(4 * old, self.most + 2)
-            slots = self.table.shape[0]
-            while slots < 2 * size:
-                slots *= 2
+            slots = table_size(size)
             if self.account is not None:
                 self.account.claim(8 * size + 4 * slots, 8 * old + 4 * self.table.shape[0])
             starts = longer(self.starts, size, self.count + 1)
@@ -139,11 +135,9 @@ class Interned:
     def clear(self, capacity):
         """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only
         for tables without an account."""
-        size: cython.Py_ssize_t = 16
         # room is used that there is anyway, unless it takes long to clear
         capacity = max(capacity, min(self.starts_room.shape[0] - 2, 4 * capacity))
-        while size < 2 * capacity:
-            size *= 2
+        size = table_size(capacity)
         if size > self.table_room.shape[0]:
             with cython.gil:
                 self.table_room = np.empty(size, np.int32)

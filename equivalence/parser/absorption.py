@@ -132,7 +132,9 @@ class Search:
     def moves_are_kept(self):
         """Whether every move of row `OWN` is a move of row `OTHER`, too, with the same target. False if too
         many moves would have to be compared."""
-        self.n_left -= self.n_edges(OWN) * self.n_edges(OTHER) + self.n_calls(OWN) * self.n_calls(OTHER)
+        edges, calls = self.automaton.edge_starts, self.automaton.call_starts
+        self.n_left -= self.n_moves(edges, OWN) * self.n_moves(edges, OTHER)
+        self.n_left -= self.n_moves(calls, OWN) * self.n_moves(calls, OTHER)
         if self.n_left < 0:
             return False
         for i in range(self.sizes[OWN]):
@@ -146,20 +148,11 @@ class Search:
                     return False
         return True
 
-    def n_edges(self, row):
-        """Number of edges of all states of a row."""
+    def n_moves(self, starts, row):
+        """Number of edges or calls of all states of a row, given where those of each state start."""
         n: cython.Py_ssize_t = 0
         for i in range(self.sizes[row]):
-            state = self.closed[row, i]
-            n += self.automaton.edge_starts[state + 1] - self.automaton.edge_starts[state]
-        return n
-
-    def n_calls(self, row):
-        """Number of calls of all states of a row."""
-        n: cython.Py_ssize_t = 0
-        for i in range(self.sizes[row]):
-            state = self.closed[row, i]
-            n += self.automaton.call_starts[state + 1] - self.automaton.call_starts[state]
+            n += starts[self.closed[row, i] + 1] - starts[self.closed[row, i]]
         return n
 
     def has_edge(self, edge):

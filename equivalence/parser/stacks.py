@@ -23,7 +23,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.hashing import mix, table_size
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
@@ -87,9 +87,7 @@ class Stacks:
         self.most_frames = most_frames
         self.account = account
         self.excess = excess
-        size: cython.Py_ssize_t = 16
-        while size < 2 * capacity:
-            size *= 2
+        size = table_size(capacity)
         account.claim(40 * capacity + 4 * size + 16 * (capacity + 2))
         self.frames = zeros(FRAME, capacity)
         self.table = account.new_ints(size)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.arrays.hashing import mix, table_size
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
@@ -35,9 +35,7 @@ def suffixes_of(
             string, int32[G]).
     """
     capacity = data.shape[0] + 1
-    size: cython.Py_ssize_t = 16
-    while size < 2 * capacity:
-        size *= 2
+    size = table_size(capacity)
     table: cython.int[::1] = np.full(size, -1, np.int32)
     parent: cython.int[::1] = np.zeros(capacity, np.int32)
     first: cython.uchar[::1] = np.zeros(capacity, np.uint8)

@@ -16,6 +16,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.hashing import table_size
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import absent
 from cython.cimports.equivalence.source_check import check_source
@@ -82,9 +83,7 @@ class Summaries:
         self.n_words = n_words
         self.n_known = 0
         self.complete = False
-        size = 16
-        while size < 2 * rows:
-            size *= 2
+        size = table_size(rows)
         self.account.claim(8 * n_states + 16 * size)
         self.first = absent(FIRST, n_states)
         self.rows = absent(SUMMARY, size)
