@@ -17,7 +17,6 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.automaton import Automaton, begin_of
 from cython.cimports.equivalence.source_check import check_source
@@ -92,14 +91,8 @@ class ByteTables:
     @property
     def first(self) -> NDArray[np.uint8]:
         """uint8[S, B], a new array: whether a state can read a class next, also by a call."""
-        n: cython.Py_ssize_t = self.bits.shape[0]
-        found = np.empty((n, self.n_classes), np.uint8)
-        flags: cython.uchar[:, ::1] = found
-        state: cython.Py_ssize_t
-        for state in range(n):
-            for c in range(self.n_classes):
-                flags[state, c] = has_bit(self.bits, state, c)
-        return found
+        octets = self.first_bits.astype("<u8", copy=False).view(np.uint8)
+        return np.unpackbits(octets, axis=1, count=self.n_classes, bitorder="little")
 
     def fill_rows(self):
         """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
