@@ -20,22 +20,6 @@ from numpy.typing import NDArray
 check_source(__name__)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def _equal(
-    values: cython.const[cython.Py_ssize_t][::1],
-    one: cython.Py_ssize_t,
-    other: cython.Py_ssize_t,
-    length: cython.Py_ssize_t,
-) -> cython.int:
-    for k in range(length):
-        if values[one + k] != values[other + k]:
-            return 0
-    return 1
-
-
 def number_lists(
     starts: cython.const[cython.Py_ssize_t][::1], values: cython.const[cython.Py_ssize_t][::1]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -73,8 +57,12 @@ def number_lists(
                 one = table[slot]
                 if hashes[one] == h:
                     other = starts[example[one]]
-                    if starts[example[one] + 1] - other == length and _equal(values, begin, other, length):
-                        break
+                    if starts[example[one] + 1] - other == length:
+                        k: cython.Py_ssize_t = 0
+                        while k < length and values[begin + k] == values[other + k]:
+                            k += 1
+                        if k == length:
+                            break
                 slot = (slot + 1) & (size - 1)
             if table[slot] < 0:
                 table[slot] = cython.cast(cython.int, count)
