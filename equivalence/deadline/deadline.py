@@ -180,26 +180,6 @@ class Deadline:
         """
         return Stop(self, phase)
 
-    def tell(self, call: Callable[[], object]) -> object:
-        """Have `cancel` make a call; if it was cancelled before, make it at once."""
-        is_cancelled: cython.bint
-        with cython.critical_section(self):
-            if self._told is None:
-                self._told = []
-            self._told.append(call)
-            is_cancelled = self._is_cancelled
-        if is_cancelled:
-            call()
-
-    def tell_not(self, call: Callable[[], object]) -> object:
-        """Take back a call."""
-        with cython.critical_section(self):
-            told: list = self._told
-            for i in range(0 if told is None else len(told)):
-                if told[i] == call:
-                    del told[i]
-                    break
-
 
 @cython.final
 @cython.cclass
@@ -213,14 +193,28 @@ class WhenCancelled:
         self._deadline, self._call = deadline, call
 
     def __enter__(self) -> object:
+        deadline: Deadline = self._deadline
+        is_cancelled: cython.bint
         try:
-            self._deadline.tell(self._call)
+            with cython.critical_section(deadline):
+                if deadline._told is None:
+                    deadline._told = []
+                deadline._told.append(self._call)
+                is_cancelled = deadline._is_cancelled
+            if is_cancelled:
+                self._call()
         except BaseException:  # Ctrl-C, if the call is made at once
-            self._deadline.tell_not(self._call)
+            self.__exit__()
             raise
 
     def __exit__(self, *error: object) -> object:
-        self._deadline.tell_not(self._call)
+        deadline: Deadline = self._deadline
+        with cython.critical_section(deadline):
+            told: list = deadline._told
+            for i in range(0 if told is None else len(told)):
+                if told[i] == self._call:
+                    del told[i]
+                    break
 
 
 @cython.final
