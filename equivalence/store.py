@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 VERSION = 1
-"""Of the layout above; a file of another version is not read."""
+"""The version of the layout above. Files of other versions are not read."""
 
 MAGIC = b"equimask arrays\n"
 DIGEST_BYTES = 32
@@ -48,7 +48,7 @@ BODY = len(MAGIC) + DIGEST_BYTES
 """Where the part that the digest covers begins."""
 
 MOST_BYTES = 2**30
-"""Of a file, where who reads it knows no better."""
+"""The largest file that is read, if the caller has no other bound."""
 
 NPY_MAGIC = b"\x93NUMPY\x01\x00"
 NPY_HEAD_BYTES = 1024
@@ -135,7 +135,7 @@ def write_arrays(
         size += len(data) + padding
     header = {"version": VERSION, "kind": kind, "key": key, "size": size, "members": offsets}
     text = json.dumps(header).encode()
-    # numpy pads the head of each member to 64 bytes, so members that begin on 64 bytes have data that does
+    # numpy pads the head of each member to a multiple of 64 bytes, so the data is as aligned as the member
     text += b" " * (-(BODY + 8 + len(text)) % ALIGNMENT)
     body = b"".join([len(text).to_bytes(8, "little"), text, *members])
     digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
@@ -247,7 +247,7 @@ def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
     """
     begin = len(NPY_MAGIC) + 2
     begin += int.from_bytes(data[begin - 2 : begin].tobytes(), "little")
-    # Python's text, for which numpy has Python's parser: what is forged raises whatever it likes there
+    # numpy would read the head with Python's parser, in which a forged head can raise any error
     found = NPY_HEAD.fullmatch(data[: min(begin, NPY_HEAD_BYTES)].tobytes())
     if not found:
         raise Unusable("an array does not begin with numpy's header")

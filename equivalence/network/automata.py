@@ -101,7 +101,7 @@ class Builder:
         rules: the rules that were reached.
         counted: (unit, least, most) of the counted rules; most is -1 if there is no upper bound.
         ranges: the ranges of a negative character class.
-        at, length: where the body of the current expression begins, and its length.
+        position, length: where the body of the current expression begins, and its length.
         source, target: the states from which and to which the current expression leads.
     """
 

@@ -70,8 +70,8 @@ class ComponentClasses:
         first_class: for each class of a component with a cycle, the first class of this component; otherwise
             -1.
         n_classes_of, example: the number of its classes, by the first; and a state of each of its classes.
-        n_tries, tried: number of components that were compared with others; the last one with which a
-            component was compared, by its first class.
+        n_tries: number of components that were compared with those to which they lead.
+        tried: for the first class of each component, the value of `n_tries` at its last comparison.
         work: number of states that were compared.
     """
 
