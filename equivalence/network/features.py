@@ -88,10 +88,8 @@ def features_of(read: ParsedGrammar) -> Features:
 
 def _named(read: ParsedGrammar) -> tuple[int, ...]:
     """The ids that a grammar names, ascending."""
-    data, starts = read.data, read.starts
     named: set[int] = set()
-    for at in starts[np.isin(data[starts], serial.TOKEN_TYPES)].tolist():
-        kind, length = data[at : at + 2].tolist()
-        body = data[at + 2 : at + 2 + length].tolist()
+    for number in np.flatnonzero(np.isin(read.data[read.starts], serial.TOKEN_TYPES)).tolist():
+        kind, body = read.expression(number)
         named.update(body[place] for place in serial.named_ids(kind, body))
     return tuple(sorted(named))

@@ -51,20 +51,20 @@ class ForeignRule(NamedTuple):
 
 def foreign_rule(read: ParsedGrammar, rule: int) -> ForeignRule:
     """The automata of rule number ``rule`` of a grammar, as XGrammar makes them."""
-    expression_type, body = _expression(read, read.rules[rule][serial.BODY])
+    expression_type, body = read.expression(read.rules[rule][serial.BODY])
     if expression_type != serial.TAGS:  # regex and substring rules call no other rule
         known = _context_free if len(body) <= MOST_KEPT else _context_free.__wrapped__
         return known(expression_type, tuple(body))
 
     def text(expression: int) -> bytes:
-        kind, values = _expression(read, expression)
+        kind, values = read.expression(expression)
         if kind != serial.BYTES:
             raise UnsupportedGrammar("a tag dispatch contains something other than strings")
         return bytes(byte & 255 for byte in values)
 
     callees = list(dict.fromkeys(body[1:-2:2]))
     tags = tuple((text(body[i]), callees.index(body[i + 1])) for i in range(0, len(body) - 2, 2))
-    kind, parts = _expression(read, body[-1])
+    kind, parts = read.expression(body[-1])
     if kind != serial.CHOICES:
         raise UnsupportedGrammar("a tag dispatch excludes something other than strings")
     excluded = tuple(map(text, parts))
@@ -75,13 +75,6 @@ def foreign_rule(read: ParsedGrammar, rule: int) -> ForeignRule:
     is_short = sum(len(one) for one, _ in tags) + sum(map(len, excluded)) <= MOST_KEPT
     known_tags = _tags if is_short else _tags.__wrapped__
     return _called(known_tags(tags, body[-2], excluded), callees)
-
-
-def _expression(read: ParsedGrammar, number: int) -> tuple[int, list[int]]:
-    """The type and the body of an expression."""
-    at = int(read.starts[number])
-    expression_type, length = read.data[at : at + 2].tolist()
-    return expression_type, read.data[at + 2 : at + 2 + length].tolist()
 
 
 def _called(made: ForeignRule, callees: list[int]) -> ForeignRule:

@@ -121,6 +121,12 @@ class ParsedGrammar(NamedTuple):
         """Number of the root rule."""
         return int(self.features[serial.ROOT])
 
+    def expression(self, number: int) -> tuple[int, list[int]]:
+        """The type and the body of an expression."""
+        at = int(self.starts[number])
+        expression_type, length = self.data[at : at + 2].tolist()
+        return expression_type, self.data[at + 2 : at + 2 + length].tolist()
+
     def whole(self) -> dict[str, Any]:
         """The serialised form with its expressions, as parsed by `json.loads`; rules are not copied."""
         read = self if self.printed is None else read_serialised(self.printed.serialize_json())

@@ -78,10 +78,7 @@ def ids_as_bytes(read: ParsedGrammar) -> tuple[ParsedGrammar, Symbols]:
     types = data[starts]
     places = np.flatnonzero(np.isin(types, serial.TOKEN_TYPES)).tolist()
     _refuse_marker(data, starts, types)
-    bodies: dict[int, tuple[int, list[int]]] = {}
-    for place in places:
-        at = int(starts[place])
-        bodies[place] = int(data[at]), data[at + 2 : at + 2 + data[at + 1]].tolist()
+    bodies = {place: read.expression(place) for place in places}
     symbols = _grouped([_sets_of(*body) for body in bodies.values()])
     writer = _Writer(read, symbols)
     written = starts.copy()
