@@ -267,20 +267,19 @@ class Space(Configurations):
                     n = self.add(AFTER, state, below, n)
                     if self.automaton.final[state]:
                         n_returning = self.push_returning(below, n_returning)
-                elif self.automaton.is_limited(unit_of(state)):
-                    unit = unit_of(state)
-                    count = self.stacks.frames[frame].count + 1
-                    n = self.go_on(unit, count, below, n)
-                    if self.automaton.limits[unit].accepts and count >= self.automaton.counted[unit].least:
-                        n_returning = self.push_returning(below, n_returning)
                 else:
+                    count = self.stacks.frames[frame].count + 1
                     unit = unit_of(state)
-                    is_relative = relative_of(state)
                     least = self.automaton.counted[unit].least
+                    if self.automaton.is_limited(unit):
+                        n = self.go_on(unit, count, below, n)
+                        if self.automaton.limits[unit].accepts and count >= least:
+                            n_returning = self.push_returning(below, n_returning)
+                        continue
+                    is_relative = relative_of(state)
                     most = self.automaton.counted[unit].most
                     if is_relative:
                         most = self.automaton.counted[unit].relative
-                    count = self.stacks.frames[frame].count + 1
                     if most < 0:
                         count = min(count, least)
                     if most < 0 or count < most:
