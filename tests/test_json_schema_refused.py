@@ -6,9 +6,11 @@ compiled grammars in files and caches.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from equivalence import BudgetExceeded, HybridError
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema.dialects import ALL_KEYWORDS
 from hybrid.json_schema.grammar import SERIALISED
 from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
 
@@ -61,6 +64,10 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ('{"exclusiveMinimum": 1e-400}', "limit", "exclusiveMinimum", ""),
     ('{"items": {"enum": [1e400]}}', "limit", "", "/items"),
     ([1], "invalid", "", ""),
+    ({"allOf": 5}, "invalid", "allOf", ""),
+    ({"dependentRequired": {"a": [1]}}, "invalid", "dependentRequired", ""),
+    ({"$ref": "#/$defs/a", "$defs": {"a": {"$dynamicAnchor": []}}}, "invalid", "", ""),
+    ({"items": {"$id": "http://[", "$ref": "#"}}, "invalid", "", ""),
 ]  # fmt: skip
 
 
@@ -88,6 +95,22 @@ def test_what_is_refused_says_keyword_place_and_way_out(
         "unsatisfiable": "correct the schema",
     }
     assert str(caught.value).endswith(f"; {ways[kind]}")
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda one: one,
+        lambda one: {"anyOf": [{"type": "string", **one}, {"type": ["object", "array"]}]},
+        lambda one: {"anyOf": [one, {}], "unevaluatedProperties": False, "unevaluatedItems": False},
+        lambda one: {"$schema": "http://json-schema.org/draft-07/schema#", "items": one, "uniqueItems": True},
+    ],
+)
+def test_values_that_keywords_must_not_have_raise_no_other_error(around: Callable[[Any], Any]) -> None:
+    values: list[Any] = [5, None, True, "x", [], {}, [5], {"a": 5}, {"a": [5]}, {"": {}}]
+    for keyword, value, options in product(sorted(ALL_KEYWORDS), values, (OPEN, {})):
+        with contextlib.suppress(SchemaRefused):
+            grammar_of_schema(around({keyword: value}), options)
 
 
 def test_on_request_it_is_left_out_by_name() -> None:

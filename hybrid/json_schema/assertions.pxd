@@ -17,6 +17,7 @@ cdef class Assertions:
     cpdef Formula formula(self, Location location, object schema, tuple path)
     cpdef Formula referred(self, Location location, str keyword)
     cpdef Formula constant(self, object value)
+    cpdef list in_place(self, Location location, str keyword)
     cpdef list by_type(self, Formula formula)
     cdef Formula _of(self, object location)
     cpdef Formula expand(self, Formula formula, str kind)

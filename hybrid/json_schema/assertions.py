@@ -28,7 +28,7 @@ from cython.cimports.hybrid.json_schema.keyword_values import (
     list_of,
     names_of,
 )
-from cython.cimports.hybrid.json_schema.locations import Location, Locations
+from cython.cimports.hybrid.json_schema.locations import Location, Locations, are_texts
 
 from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
 from hybrid.json_schema.evaluated import Evaluated
@@ -39,6 +39,12 @@ from hybrid.json_schema.strings import Strings
 check_source(__name__)
 
 _REFERENCES = cython.declare(tuple, ("$ref", "$dynamicRef", "$recursiveRef"))
+
+_IN_PLACE = cython.declare(
+    frozenset,
+    frozenset((*_REFERENCES, "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies")),
+)
+"""Keywords with subschemas that apply to the same value."""
 
 _OPERATORS = cython.declare(frozenset, frozenset(("enum", "const", "not", "if", "allOf", "anyOf", "oneOf")))
 """Keywords that apply to values of all types, besides `type` and references."""
@@ -94,6 +100,26 @@ class Assertions:
     def constant(self, value: Any) -> Formula:
         """Return the formula that only one value satisfies."""
         return self._of(self.locations.constant(value))
+
+    def in_place(self, location: Location, keyword: str) -> list:
+        """Return the subschemas of a keyword that apply to the same value as the location, each with the
+        keywords, keys and indices that lead to it. Values that the keyword must not have are passed over,
+        because they are refused where they matter."""
+        if keyword not in _IN_PLACE or keyword not in self._keywords:
+            return []
+        schema = location.schema
+        value = schema[keyword]
+        paths: list = []
+        if keyword in _REFERENCES:
+            return [((keyword,), self.referred(location, keyword))]
+        if keyword == "if":
+            paths = [((name,), schema[name]) for name in ("if", "then", "else") if name in schema]
+        elif keyword == "dependentSchemas" or keyword == "dependencies":
+            if isinstance(value, dict):
+                paths = [((keyword, key), one) for key, one in value.items() if isinstance(one, (dict, bool))]
+        elif isinstance(value, list):
+            paths = [((keyword, i), one) for i, one in enumerate(value)]
+        return [(path, self.formula(location, one, path)) for path, one in paths]
 
     def by_type(self, formula: Formula) -> list:
         """Return the meaning of a formula of locations for each type, in the order of `TYPES`."""
@@ -333,6 +359,8 @@ class Assertions:
             if isinstance(asked, str) and keyword == "dependencies":
                 asked = [asked]
             if isinstance(asked, list) and keyword != "dependentSchemas":
+                if not are_texts(asked):
+                    raise location.refused(keyword, f"must list keys for {name!r}, not {asked!r}", "invalid")
                 present = formulas.conjunction([formulas.atom(("has", other)) for other in asked])
             else:
                 present = self._inner(location, "object", asked, (keyword, name))

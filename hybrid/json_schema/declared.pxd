@@ -30,4 +30,3 @@ cdef class Declarations:
     cdef Declared _location(self, object number)
     cdef object _walk(self, Location location, set visited, Declared found)
     cdef object _add_all(self, Location location, set visited, Declared found)
-    cdef object _walk_formula(self, Formula formula, set visited, Declared found)

@@ -18,6 +18,7 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.formulas import Formula
+from cython.cimports.hybrid.json_schema.keyword_values import value_of_kind
 from cython.cimports.hybrid.json_schema.locations import Location
 
 from hybrid.json_schema.languages import limits
@@ -62,10 +63,10 @@ class Declared:
 
     def add_keywords(self, schema: dict, strings: Any, location: Location, known: frozenset) -> object:
         """Add what the keywords of a location say about other keys and about items. Keywords that are not
-        `known` mean nothing."""
+        `known` mean nothing, and neither do values that are refused where they matter."""
         if "patternProperties" in schema:
             self.declares_keys = True
-            for one in schema["patternProperties"]:
+            for one in value_of_kind(schema, "patternProperties", dict):
                 self.patterns[strings.pattern(location, "patternProperties", one)] = None
         if "properties" in schema:
             self.declares_keys = True
@@ -74,7 +75,7 @@ class Declared:
         items = schema.get("items")
         prefix = items if isinstance(items, list) else ()
         if _has("prefixItems", schema, known):
-            prefix = schema["prefixItems"]
+            prefix = value_of_kind(schema, "prefixItems", list)
         self.prefix = max(self.prefix, len(prefix))
         opens = _has("additionalItems", schema, known) or _has("unevaluatedItems", schema, known)
         if isinstance(items, (dict, bool)) or opens:
@@ -162,6 +163,7 @@ class Declarations:
             self._depth -= 1
 
     def _add_all(self, location: Location, visited: set, found: Declared) -> object:
+        formula: Formula
         schema, of = location.schema, self._of
         only_ref: cython.bint = "$ref" in schema and self._locations.dialect.ignores_ref_siblings
         if not only_ref:
@@ -171,25 +173,9 @@ class Declarations:
                 continue
             if keyword in _WITH_KEYS:
                 found.add_keys(keyword, value)
-            if keyword not in _IN_PLACE:
-                continue
-            if keyword in ("allOf", "anyOf", "oneOf"):
-                for i, one in enumerate(value):
-                    self._walk_formula(of.formula(location, one, (keyword, i)), visited, found)
-            elif keyword == "if":
-                for name in ("if", "then", "else"):
-                    if name in schema:
-                        self._walk_formula(of.formula(location, schema[name], (name,)), visited, found)
-            elif keyword.startswith("$"):
-                self._walk_formula(of.referred(location, keyword), visited, found)
-            elif isinstance(value, dict):
-                for name, one in value.items():
-                    if isinstance(one, (dict, bool)):
-                        self._walk_formula(of.formula(location, one, (keyword, name)), visited, found)
-
-    def _walk_formula(self, formula: Formula, visited: set, found: Declared) -> object:
-        if formula.op == "atom":
-            self._walk(self._locations.all[formula.args[1]], visited, found)
+            for _, formula in of.in_place(location, keyword):
+                if formula.op == "atom":
+                    self._walk(self._locations.all[formula.args[1]], visited, found)
 
 
 @cython.cfunc
@@ -201,9 +187,3 @@ _WITH_KEYS = frozenset(
     ("properties", "enum", "const", "required", "dependentRequired", "dependentSchemas", "dependencies")
 )
 """Keywords that name keys."""
-
-_IN_PLACE = frozenset((
-    "$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas",
-    "dependencies",
-))  # fmt: skip
-"""Keywords with subschemas that apply to the same value."""

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.formulas import Formula
+from hybrid.json_schema.keyword_values import value_of_kind
 from hybrid.json_schema.locations import Location
 
 MOST_CONDITIONAL = 8
@@ -166,7 +167,7 @@ class Evaluated:
             yield own, holds
             if not own.everything:
                 for formula, condition in self._in_place(location, kind, holds):
-                    if formula.op == "atom":
+                    if formula.op == "atom" and condition is not self._formulas.false:
                         inner = self._of.locations.all[formula.args[1]]
                         yield from self._subschemas(inner, kind, condition, visited)
         finally:
@@ -174,30 +175,22 @@ class Evaluated:
 
     def _in_place(self, location: Location, kind: str, holds: Formula) -> Iterator[tuple[Formula, Formula]]:
         """Yield each subschema that applies to the same value, and the condition under which it holds."""
-        schema, of, formulas = location.schema, self._of, self._formulas
-        keywords = of.locations.dialect.keywords
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if keyword in schema and keyword in keywords:
-                yield of.referred(location, keyword), holds
-        for i, one in enumerate(schema.get("allOf", ())):
-            yield of.formula(location, one, ("allOf", i)), holds
-        for keyword in ("anyOf", "oneOf"):
-            for i, one in enumerate(schema.get(keyword, ())):
-                branch = of.formula(location, one, (keyword, i))
-                yield branch, formulas.conjunction((holds, of.expand(branch, kind)))
-        if "if" in schema:
-            asked = of.formula(location, schema["if"], ("if",))
-            condition = of.expand(asked, kind)
-            so = formulas.conjunction((holds, condition))
-            yield asked, so
-            for keyword, side in (("then", so), ("else", formulas.negation(condition))):
-                if keyword in schema:
-                    formula = of.formula(location, schema[keyword], (keyword,))
-                    yield formula, formulas.conjunction((holds, side))
-        if kind == "object" and isinstance(schema.get("dependentSchemas"), dict):
-            for name, one in schema["dependentSchemas"].items():
-                inner = of.formula(location, one, ("dependentSchemas", name))
-                yield inner, formulas.conjunction((holds, formulas.atom(("has", name))))
+        of, formulas = self._of, self._formulas
+        asked = formulas.true  # what `if` asks for; it comes before `then` and `else`
+        for keyword in location.schema:
+            for path, formula in of.in_place(location, keyword):
+                condition = formulas.true
+                if keyword in ("anyOf", "oneOf"):
+                    condition = of.expand(formula, kind)
+                elif keyword == "dependentSchemas":
+                    condition = formulas.atom(("has", path[1])) if kind == "object" else formulas.false
+                elif path[0] == "if":
+                    condition = asked = of.expand(formula, kind)
+                elif path[0] == "then":
+                    condition = asked
+                elif path[0] == "else":
+                    condition = formulas.negation(asked)
+                yield formula, formulas.conjunction((holds, condition))
 
     def _own_keys(self, location: Location) -> Keys:
         schema = location.schema
@@ -205,13 +198,14 @@ class Evaluated:
             return Keys(everything=True)
         patterns = tuple(
             self._of.strings.pattern(location, "patternProperties", one)
-            for one in schema.get("patternProperties", ())
+            for one in value_of_kind(schema, "patternProperties", dict)
         )
-        return Keys(tuple(schema.get("properties", ())), patterns)
+        return Keys(tuple(value_of_kind(schema, "properties", dict)), patterns)
 
     def _own_items(self, location: Location) -> Items:
         schema, dialect = location.schema, self._of.locations.dialect
-        items, prefix = schema.get("items"), [] if dialect.lists_items else schema.get("prefixItems", [])
+        items = schema.get("items")
+        prefix = [] if dialect.lists_items else value_of_kind(schema, "prefixItems", list)
         if dialect.lists_items and isinstance(items, list):
             items, prefix = schema.get("additionalItems"), items
         if items is not None:

@@ -87,6 +87,12 @@ def count_of(location: Location, keyword: str) -> Any:
     return int(value)
 
 
+def value_of_kind(schema: dict, keyword: str, kind: type) -> Any:
+    """Return the list or object of a keyword; an empty one if the keyword is missing or has another value."""
+    value = schema.get(keyword)
+    return value if isinstance(value, kind) else kind()
+
+
 def list_of(location: Location, keyword: str) -> list:
     """Return a keyword's list."""
     value = location.schema[keyword]

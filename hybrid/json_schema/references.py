@@ -23,6 +23,7 @@ from typing import Any
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
 from hybrid.json_schema.dialects import Dialect, draft_named
+from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.json_objects import objects_with
 
 _DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
@@ -100,9 +101,14 @@ class References:
 
         resource = specification(self._dialect.uri).create_resource(self._schema)
         name = resource.id() or (_UNNAMED if self._is_dynamic else "")
-        registry = REGISTRY if self._documents is None else self._documents.registry
-        registry = registry.with_resource(name, resource)
-        return (registry.crawl() if self._is_dynamic else registry).resolver(name)
+        try:
+            registry = REGISTRY if self._documents is None else self._documents.registry
+            registry = registry.with_resource(name, resource)
+            return (registry.crawl() if self._is_dynamic else registry).resolver(name)
+        except RecursionError:
+            raise
+        except Exception as error:  # `referencing` lets errors of several types through
+            raise _unreadable(error) from error
 
     def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
         """Return the resolver of references in a subschema."""
@@ -114,7 +120,10 @@ class References:
             return resolver  # a reference led here, and the resolver has its address already
         if dialect.ignores_ref_siblings and "$ref" in schema:
             return resolver
-        inner = resolver.in_subresource(specification(dialect.uri).create_resource(schema))
+        try:
+            inner = resolver.in_subresource(specification(dialect.uri).create_resource(schema))
+        except ValueError as error:
+            raise _unreadable(error) from error
         if not self._is_dynamic or inner._base_uri == resolver._base_uri:
             return inner
         return resolver._evolve(base_uri=inner._base_uri)  # it records that this resource was left
@@ -249,6 +258,10 @@ def documents_of(registry: Any) -> Documents | None:
         raise ArgumentError(
             f"registry must contain only schemas, but contains something that is not JSON ({error})"
         ) from error
+
+
+def _unreadable(error: Exception) -> SchemaRefused:
+    return SchemaRefused("invalid", "", "", f"has an address or an anchor that cannot be read ({error})")
 
 
 def _passed(resolver: Any) -> tuple[str, ...]:

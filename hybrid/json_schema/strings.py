@@ -116,10 +116,10 @@ class Strings:
         if "pattern" in schema:
             clauses.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
-            name = schema["format"]
+            name = schema["format"] if isinstance(schema["format"], str) else ""
             is_bounded = "maxLength" in schema or "minLength" in schema
             most = count_of(location, "maxLength") if "maxLength" in schema else None
-            language = format_language(name, is_bounded, most) if isinstance(name, str) else None
+            language = format_language(name, is_bounded, most)
             if name in NOT_REGULAR:
                 self.not_asserted.append(location.pointer)
             if language is not None:
