@@ -268,6 +268,13 @@ def test_a_grid_is_the_product_of_a_language_and_a_window(source: str, least: in
         assert small_language(grid) == (None if product.count(MOST_LISTED) is None else product)
 
 
+def test_lengths_that_no_text_has_cost_nothing() -> None:
+    """With 1,900,000 lengths it took a second, and with two million the schema was refused."""
+    language = pattern("^a{2,40}$", BOUND)
+    assert with_length(language, 3, 10**9, BOUND) == (pattern("^a{3,40}$", BOUND), ())
+    assert with_length(language, 41, 10**9, BOUND) == (empty(), ())
+
+
 def test_a_large_grid_has_bounds() -> None:
     language = pattern("^(?:\\S+\\s+){0,29}\\S+$", BOUND)
     assert MOST_PRODUCT < grid_of(language, 0, 300, 50_000).n_states < 18_000

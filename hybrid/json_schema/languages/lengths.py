@@ -27,7 +27,6 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.minimisation import MOST_TEXTS, n_characters_between, table_of
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
@@ -70,12 +69,7 @@ def window(least: int, most: int | None) -> Automaton:
     """Return all texts whose length is in a range."""
     end = least if most is None else most
     rows = [((0, LAST, i + 1),) for i in range(end)] + [((0, LAST, end),) if most is None else ()]
-    accepting = [i >= least for i in range(end + 1)]
-    n_texts = None
-    if most is not None:  # two characters have more texts than are counted
-        some = range(least, min(most, least + 2) + 1)
-        n_texts = min(sum(n_characters_between(0, LAST) ** min(i, 2) for i in some), MOST_TEXTS)
-    return Automaton(tuple(accepting), table_of(rows), most, n_texts)  # no two states are equal
+    return minimal(rows, [i >= least for i in range(end + 1)])
 
 
 def repeated_set(language: Automaton) -> Piece | None:
@@ -110,14 +104,14 @@ def with_length(
     Raises:
         TooLarge: it needs more states than the bound, or more than `MOST_PRODUCT` for a product.
     """
+    own = language.longest
+    if most is not None and own is not None:
+        most = min(most, own)  # the product need not count further
     if language.is_empty or (most is not None and most < least):
         return empty(), ()
-    longest = least if most is None else most
-    if longest > SHORT and least <= language.shortest:
-        own = language.longest
-        if most is None or (own is not None and own <= most):
-            return language, ()
-    if longest > SHORT:
+    if least <= language.shortest and (most is None or most == own):
+        return language, ()
+    if max(least, most or 0) > SHORT:
         found = _tails(language, least, most, bound)
         if found is not None:
             return found
