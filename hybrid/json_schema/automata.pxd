@@ -14,6 +14,7 @@ cdef class Structure:
     cdef public list is_live
 
     cpdef list steps(self, Py_ssize_t state)
+    cpdef list live(self, list edges)
 
 
 cdef class ObjectAutomaton(Structure):

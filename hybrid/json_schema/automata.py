@@ -87,6 +87,21 @@ class Structure:
         reads nothing."""
         raise NotImplementedError
 
+    @property
+    def values(self) -> list[Nonterminal]:
+        """The nonterminals of its items or of the values of its keys, some of them several times."""
+        raise NotImplementedError
+
+    def live(self, edges: list) -> list:
+        """Return those of some edges from which an end can be reached."""
+        value: Nonterminal
+        found: list = []
+        for edge in edges:
+            value = edge[0]
+            if value.is_productive and self.is_live[edge[1]]:
+                found.append(edge)
+        return found
+
 
 @cython.final
 @cython.cclass
@@ -119,6 +134,18 @@ class ObjectAutomaton(Structure):
         for _, others in extra:
             found += others
         return found
+
+    @property
+    def values(self) -> list[Nonterminal]:
+        of_all = [edges for extra in self.extra for _, edges in extra]
+        return [value for edges in self.edges + of_all for value, _ in edges]
+
+    def live_extra(self, state: int) -> list:
+        """Return `extra` of a state, with only the edges from which an end can be reached."""
+        if not self.is_live[state]:
+            return []
+        found = [(number, self.live(edges)) for number, edges in self.extra[state]]
+        return [one for one in found if one[1]]
 
 
 class Counted(NamedTuple):
@@ -166,6 +193,11 @@ class ArrayAutomaton(Structure):
     def remembers(self) -> bool:
         """Whether items must be remembered: always, or only under conditions."""
         return bool(self.is_unique) or self.is_conditional
+
+    @property
+    def values(self) -> list[Nonterminal]:
+        found = [value for edges in self.edges for value, _ in edges]
+        return found + [counted.value for counted in self.counted if counted is not None]
 
     def add_state(self) -> None:
         """Add a state without edges."""

@@ -10,7 +10,7 @@ are disjoint and are counted separately. Strings of long patterns that have many
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from math import comb
 from typing import Any
@@ -189,7 +189,7 @@ class Counts:
                 "it applies only in some cases (below 'not' or in a branch), and there are only a few "
                 "different items"
             )
-        for value in dict.fromkeys(_items(automaton)):
+        for value in dict.fromkeys(automaton.values):
             if self._is_recursive(value, of) and self._lower._count(value) < _MANY:
                 raise unique_refused(
                     "it applies only in some cases (below 'not' or in a branch), an item may contain the "
@@ -198,7 +198,7 @@ class Counts:
 
     def _mixed(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
         """Return the number of arrays of unique items that have several schemas."""
-        within = frozenset(value for value in _items(automaton) if self._is_recursive(value, of))
+        within = frozenset(value for value in automaton.values if self._is_recursive(value, of))
         kinds = self._kinds(automaton, within)
         found = self._explored(automaton, kinds)
         if found is not None and kinds is not None:
@@ -253,7 +253,7 @@ class Counts:
         Args:
             within: items that may contain the array itself. Only their values that do not are certain.
         """
-        counts = {value: self._lower if value in within else self for value in _items(automaton)}
+        counts = {value: self._lower if value in within else self for value in automaton.values}
         numbers = {value: n for value, of in counts.items() if (n := of._count(value))}
         groups: dict[frozenset[Nonterminal], int] = {}
         listed: dict[Nonterminal, frozenset[tuple[str, Any]] | None] = {
@@ -370,15 +370,6 @@ class Counts:
         return [(n, target) for edges in pairs for value, target in edges if (n := self._count(value))]
 
 
-def _items(automaton: ArrayAutomaton) -> Iterator[Nonterminal]:
-    """Yield the nonterminals of an array's items."""
-    for state, counted in enumerate(automaton.counted):
-        if counted is not None:
-            yield counted.value
-        else:
-            yield from (value for value, _ in automaton.edges[state])
-
-
 def _contains(value: Nonterminal, of: Nonterminal) -> bool:
     """Whether a value of one nonterminal may contain, or be, one of another."""
     visited, todo = {value}, [value]
@@ -387,11 +378,8 @@ def _contains(value: Nonterminal, of: Nonterminal) -> bool:
         if one is of:
             return True
         for automaton in one.automata:
-            inner = [found for state in range(len(automaton.edges)) for found, _ in automaton.steps(state)]
-            if isinstance(automaton, ArrayAutomaton):
-                inner += [counted.value for counted in automaton.counted if counted is not None]
-            for found in inner:
-                if found is not None and found.is_productive and found not in visited:
+            for found in automaton.values:
+                if found.is_productive and found not in visited:
                     visited.add(found)
                     todo.append(found)
     return False

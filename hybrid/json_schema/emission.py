@@ -67,7 +67,6 @@ class Writer:
     _emitter: Emitter
     _rows: Rows
     _depth: cython.Py_ssize_t
-    _is_live: list
     _n: cython.Py_ssize_t  # the number of states
     _behind: list  # the grammar's state after a value, for each state after it; None: not written yet
     _todo: list  # the states in `_behind` after which nothing is written yet
@@ -75,21 +74,8 @@ class Writer:
 
     def __init__(self, emitter: Emitter, automaton: Structure, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
-        self._is_live = automaton.is_live
         self._n = len(automaton.accepting)
         self._behind, self._todo = [None] * self._n, []
-
-    @cython.cfunc
-    def _live(self, edges: list) -> list:
-        """Return the edges from which an end can be reached."""
-        live = self._is_live
-        value: Nonterminal
-        found: list = []
-        for edge in edges:
-            value = edge[0]
-            if value.is_productive and live[edge[1]]:
-                found.append(edge)
-        return found
 
     @cython.cfunc
     def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -157,15 +143,16 @@ class ObjectWriter(Writer):
         passed: list = []
         last: cython.Py_ssize_t = state
         n: cython.Py_ssize_t = len(self._automaton.names)
+        is_live: list = self._automaton.is_live
         position: list = self._automaton.position
-        while last >= 0 and self._is_live[last] and position[last] < n:
+        while last >= 0 and is_live[last] and position[last] < n:
             known = self._lasts[last]
             if known is not None:
                 last = known
                 break
             passed.append(last)
             last = self._skipped[last]
-        if last >= 0 and not self._is_live[last]:
+        if last >= 0 and not is_live[last]:
             last = -1
         for one in (*passed, state):
             self._lasts[one] = last
@@ -184,8 +171,7 @@ class ObjectWriter(Writer):
             return []
         known = self._extra[last]
         if known is None:
-            found = [(number, self._live(edges)) for number, edges in self._automaton.extra[last]]
-            known = self._extra[last] = [(number, edges) for number, edges in found if edges]
+            known = self._extra[last] = self._automaton.live_extra(last)
         return known
 
     @cython.cfunc
@@ -197,7 +183,7 @@ class ObjectWriter(Writer):
         automaton = self._automaton
         names, position, edges = automaton.names, automaton.position, automaton.edges
         chain: list = []
-        while state >= 0 and self._trees[state] is None and self._is_live[state]:
+        while state >= 0 and self._trees[state] is None and automaton.is_live[state]:
             if position[state] == len(names):
                 break
             chain.append(state)
@@ -205,7 +191,7 @@ class ObjectWriter(Writer):
         known = self._trees[state] if state >= 0 else None
         tree: KeyTree = NO_KEYS if known is None else known
         for one in reversed(chain):
-            if self._live(edges[one]):
+            if automaton.live(edges[one]):
                 tree = tree.with_key(names[position[one]], one)
             self._trees[one] = tree
         return tree
@@ -235,7 +221,7 @@ class ObjectWriter(Writer):
         """Write what follows the last character of a declared key that is read in a state of the object."""
         behind = self._rows.state()
         self._rows.letter(state, '"', behind)
-        self._value(behind, self._live(self._automaton.edges[key]))
+        self._value(behind, self._automaton.live(self._automaton.edges[key]))
 
     @cython.cfunc
     def _value(self, behind: cython.Py_ssize_t, edges: list) -> object:
@@ -275,7 +261,7 @@ class ArrayWriter(Writer):
             rows.letter(inside, "]", end)
         first = -1
         counted = automaton.counted[0]
-        edges = self._live(automaton.edges[0]) if counted is None else []
+        edges = automaton.live(automaton.edges[0]) if counted is None else []
         if edges or (counted is not None and counted.value.is_productive):
             first = emitter.literal(inside, emitter.line(self._depth + 1))
         if first >= 0 and counted is not None:
@@ -330,7 +316,7 @@ class ArrayWriter(Writer):
     def _go_on(self, at: cython.Py_ssize_t, state: cython.Py_ssize_t, comma: str, close: str) -> object:
         """Write the end, or more items, as far as they may come in a state."""
         rows, automaton = self._rows, self._automaton
-        edges = self._live(automaton.edges[state])
+        edges = automaton.live(automaton.edges[state])
         if automaton.accepting[state]:
             self._close(at, close)
         if edges:

@@ -35,7 +35,6 @@ class Place(NamedTuple):
         is_marked: whether commas and brackets show that items were equal.
         has_unique_keys: whether all keys of an object here must differ.
         keys_may_run_out: whether an unfinished key of such an object may have only a few completions.
-        may_run_out: whether an unfinished item of such an array may have only a few completions.
         may_be_last: whether an item may be the last unused value of such an array, although the array's
             states allow more items.
         beginnings: beginnings of items that have more completions than values came before; None: all have.
@@ -48,7 +47,6 @@ class Place(NamedTuple):
     is_marked: bool
     has_unique_keys: bool
     keys_may_run_out: bool
-    may_run_out: bool
     may_be_last: bool
     beginnings: Beginnings | None
     items: int
@@ -112,27 +110,31 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
 
     begin = place(_structured([start]))
     made: list[Place] = []
-    keys_of: dict[int, _Keys] = {}
+    keys_of: dict[ObjectAutomaton, _Keys] = {}
     for values in sets:
         nonterminals.check()
-        arrays = [one for one in values if one.array is not None and one.arrays.op != "false"]
-        objects = [one for one in values if one.object is not None]
-        unique = {one.array.is_unique for one in arrays if one.array is not None} - {None}
-        is_marked = len(unique) > 1 or any(one.array.is_conditional for one in arrays)  # type: ignore[union-attr]
-        for one in arrays if is_marked else ():
-            one.array.is_marked = not one.array.is_unique  # type: ignore[union-attr]
-        for one in objects:
-            if one.number not in keys_of:
-                keys_of[one.number] = _keys_of(one.object)  # type: ignore[arg-type]
-        keys = [keys_of[one.number] for one in objects]
+        arrays = [one.array for one in values if one.array is not None]
+        objects = [one.object for one in values if one.object is not None]
+        items = [value for array in arrays for value in array.values]
+        unique = {array.is_unique for array in arrays} - {None}
+        is_marked = len(unique) > 1 or any(array.is_conditional for array in arrays)
+        for array in arrays if is_marked else ():
+            array.is_marked = not array.is_unique
+        for automaton in objects:
+            if automaton not in keys_of:
+                keys_of[automaton] = _keys_of(automaton)
+        keys = [keys_of[automaton] for automaton in objects]
         names = {name for one in keys for name in one.named}
+        can_run_out = is_marked or unique == {True}
+        beginnings = beginnings_of(nonterminals, items) if can_run_out else None
         made.append(Place(
             unique == {True} and not is_marked,
             is_marked,
-            any(one.object is not None and one.object.has_unique_keys for one in objects),
-            any(one.object is not None and one.object.keys_may_run_out for one in objects),
-            *_running_out(nonterminals, arrays if is_marked or unique == {True} else []),
-            place(_structured(_items(arrays))),
+            any(automaton.has_unique_keys for automaton in objects),
+            any(automaton.keys_may_run_out for automaton in objects),
+            beginnings is not None and any(array.counted[0] is None for array in arrays),
+            beginnings,
+            place(_structured(items)),
             {name: place(_joined(one.named.get(name, one.others) for one in keys)) for name in sorted(names)},
             tuple((texts, place(found)) for texts, found in _of_others(objects, keys)),
         ))  # fmt: skip
@@ -163,14 +165,6 @@ def _joined(parts: Iterable[_Values]) -> _Values:
     return {number: one for part in parts for number, one in part.items()}
 
 
-def _items(arrays: list[Nonterminal]) -> Iterator[Nonterminal]:
-    for one in arrays:
-        assert one.array is not None
-        for edges in one.array.edges:
-            yield from (value for value, _ in edges)
-        yield from (counted.value for counted in one.array.counted if counted is not None)
-
-
 def _keys_of(automaton: ObjectAutomaton) -> _Keys:
     named: dict[str, _Values] = {name: {} for name in automaton.names}
     for position, edges in zip(automaton.position, automaton.edges, strict=True):
@@ -180,28 +174,19 @@ def _keys_of(automaton: ObjectAutomaton) -> _Keys:
     return _Keys(named, _structured(others))
 
 
-def _of_others(objects: list[Nonterminal], keys: list[_Keys]) -> Iterator[tuple[Automaton | None, _Values]]:
+def _of_others(
+    objects: list[ObjectAutomaton], keys: list[_Keys]
+) -> Iterator[tuple[Automaton | None, _Values]]:
     """Yield classes of undeclared keys, with their values: the classes of a single object; one class for
     several."""
-    automaton = objects[0].object if len(objects) == 1 else None
-    if automaton is None:
+    if len(objects) != 1:
         yield None, _joined(one.others for one in keys)
         return
+    [automaton] = objects
     for number, known in enumerate(automaton.classes):
         edges = [pairs for extras in automaton.extra for key_class, pairs in extras if key_class == number]
         texts = known.language if known.others is None else None  # else: all that are not declared
         yield texts, _structured(value for pairs in edges for value, _ in pairs)
-
-
-def _running_out(
-    nonterminals: Nonterminals, arrays: list[Nonterminal]
-) -> tuple[bool, bool, Beginnings | None]:
-    """`may_run_out`, `may_be_last` and `beginnings` of a place where these arrays of unique items may
-    stand."""
-    found = beginnings_of(nonterminals, list(_items(arrays)))
-    if found is None:
-        return False, False, None
-    return True, any(one.array is not None and one.array.counted[0] is None for one in arrays), found
 
 
 def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:

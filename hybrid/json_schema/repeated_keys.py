@@ -13,8 +13,6 @@ Limits: an object whose keys must not be repeated, and may run out, is refused.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, ObjectAutomaton
@@ -69,7 +67,7 @@ def reordering(unique: list) -> list:
 
 def _may_be_reordered(automaton: ObjectAutomaton) -> bool:
     """Whether an object may have two undeclared keys, but not always another one."""
-    extras = [_live_extras(automaton, state) for state in range(len(automaton.extra))]
+    extras = [automaton.live_extra(state) for state in range(len(automaton.extra))]
     after = {target for classes in extras for _, edges in classes for _, target in edges}
     if not any(extras[state] for state in after):
         return False
@@ -139,23 +137,8 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
 
 def _used(automaton: ObjectAutomaton) -> list[int]:
     """Return the classes of undeclared keys that may come."""
-    found = {number for state in range(len(automaton.extra)) for number, _ in _live_extras(automaton, state)}
+    found = {number for state in range(len(automaton.extra)) for number, _ in automaton.live_extra(state)}
     return sorted(found)
-
-
-def _live_extras(automaton: ObjectAutomaton, state: int) -> list[tuple[int, list[Any]]]:
-    """Return the undeclared keys that may come in a state, with the edges from which an end can be
-    reached."""
-    if not automaton.is_live[state]:
-        return []
-    live = [
-        (
-            number,
-            [(value, target) for value, target in edges if value.is_productive and automaton.is_live[target]],
-        )
-        for number, edges in automaton.extra[state]
-    ]
-    return [(number, edges) for number, edges in live if edges]
 
 
 def repeats_matter(nonterminals: Nonterminals, automaton: ObjectAutomaton) -> bool:
@@ -165,7 +148,7 @@ def repeats_matter(nonterminals: Nonterminals, automaton: ObjectAutomaton) -> bo
     Repeats do not matter if the first of two keys of one class may always be left out: whatever is accepted
     with a key of that class from the state after the first is accepted from the state before it, too.
     """
-    extras: list = [_live_extras(automaton, state) for state in range(len(automaton.extra))]
+    extras: list = [automaton.live_extra(state) for state in range(len(automaton.extra))]
     pairs: list = [
         (state, target, number)
         for state, classes in enumerate(extras)
@@ -187,7 +170,7 @@ class _Simulation:
 
     Args:
         nonterminals: check the deadline.
-        extras: for each state, `_live_extras`.
+        extras: for each state, `ObjectAutomaton.live_extra`.
     """
 
     _nonterminals: Nonterminals

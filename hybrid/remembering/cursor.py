@@ -253,10 +253,10 @@ class Cursor:
             self.open[-1] = top._replace(is_repeated=True, is_apart=False, begins=-1)
             self._n_kept -= 1
             return
-        texts = top.texts
-        if top.place.may_run_out:
+        texts, beginnings = top.texts, top.place.beginnings
+        if beginnings is not None:
             plain = without_space(text)
-            if top.place.beginnings is not None and top.place.beginnings.ends_at(plain):
+            if beginnings.ends_at(plain):
                 texts |= {plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
         self._n_kept -= 1
