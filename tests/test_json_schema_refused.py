@@ -289,6 +289,11 @@ HOSTILE: dict[str, Any] = {
     "60 tags that are patterns": {
         "anyOf": [{"properties": {"t": {"pattern": f"^a{i}_"}, f"x{i}": {}}, "required": ["t"]}
                   for i in range(60)]},
+    "3,000 lengths": {
+        "type": "string", "anyOf": [{"minLength": i, "maxLength": i} for i in range(0, 6000, 2)]},
+    "keys that may be evaluated by 1,500 patterns": {
+        "properties": {f"k{i}": {} for i in range(20_000)}, "unevaluatedProperties": False,
+        "patternProperties": {f"^x{i}$": {} for i in range(1500)}},
     "patterns that overlap": {
         "patternProperties": {f"k.{{{i}}}x": {"minimum": i} for i in range(12)}, "minProperties": 0},
 }  # fmt: skip
@@ -375,6 +380,22 @@ def test_formulas_that_share_their_parts_take_no_exponential_time(value: Any) ->
         }
     whole = {"$defs": definitions, "$ref": "#/$defs/40"}
     assert not grammar_of_schema(whole, deadline=Deadline(20.0)).left_out
+
+
+@pytest.mark.parametrize(
+    ("kind", "keyword"), [("number", "minimum"), ("number", "multipleOf"), ("string", "pattern")]
+)
+def test_deciding_formulas_that_share_their_parts_takes_no_exponential_time(kind: str, keyword: str) -> None:
+    """Each level doubled the time of a decision, during which nothing looked at the deadline."""
+    definitions: dict[str, Any] = {"0": {keyword: "a" if kind == "string" else 5}}
+    for i in range(1, 41):
+        inner, value = {"$ref": f"#/$defs/{i - 1}"}, f"^{i}b" if kind == "string" else 1000 + i
+        definitions[str(i)] = {
+            "anyOf": [{"allOf": [inner, {keyword: value}]}, {"not": inner, "title": str(i)}],
+        }
+    whole = {"type": kind, "$defs": definitions, "$ref": "#/$defs/40"}
+    with contextlib.suppress(SchemaRefused):  # the divisors need too many states
+        grammar_of_schema(whole, deadline=Deadline(20.0))
 
 
 def union_of(n: int, **beside: Any) -> Any:

@@ -123,6 +123,7 @@ class Counts:
             return 0
         if one in self._asked:
             return self._at_recursion
+        self._nonterminals.check()
         self._asked.add(one)
         found = self._scalars(one)
         if one.array is not None and found < _MANY:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.keyword_values import value_of_kind
+from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.locations import Location
 
 MOST_CONDITIONAL = 8
@@ -76,6 +77,7 @@ class Evaluated:
                 of_patterns.setdefault(keys.patterns, []).append(holds)
         together: dict[Formula, list[str]] = {}  # names that are evaluated under the same condition
         for name, conditions in of_name.items():
+            check_deadline()
             for patterns, others in of_patterns.items():
                 if any(strings.holds(pattern, name) for pattern in patterns):
                     conditions += others

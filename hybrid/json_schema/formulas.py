@@ -249,21 +249,37 @@ class Formulas:
 
 def decide(formula: Formula, value: Callable[[Formula], bool]) -> bool:
     """Return the truth of a formula, where `value` gives the truth of each atom that matters."""
+    return _decide(formula, value, {})
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def _decide(formula: Formula, value: object, known: dict) -> cython.bint:
+    """`decide`. Formulas share parts, so without `known`, the results so far, it would take exponential
+    time."""
     op: str = formula.op
     if op == "atom":
         return value(formula)
     if op in ("true", "false"):
         return op == "true"
+    found = known.get(formula)
+    if found is not None:
+        return found
     n: cython.Py_ssize_t = 0
     one: Formula
     for one in formula.args:
-        holds: cython.bint = decide(one, value)
-        if holds == (op == "or") and op in ("and", "or"):
-            return holds
+        holds: cython.bint = _decide(one, value, known)
         n += holds
+        if holds == (op == "or") and op in ("and", "or"):
+            break
     if op == "one":
-        return n == 1
-    return n == 0 if op == "not" else op == "and"
+        found = n == 1
+    elif op == "and":
+        found = n == len(formula.args)
+    else:
+        found = (n > 0) == (op == "or")
+    known[formula] = found
+    return found
 
 
 def decides(formula: Formula, atom: Formula, value: bool, outcome: bool) -> bool:

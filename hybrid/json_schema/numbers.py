@@ -15,7 +15,7 @@ from math import gcd, lcm
 
 from hybrid.json_schema.formulas import Formula, decide
 from hybrid.json_schema.languages.automaton import Automaton, words
-from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 
 MOST_LISTED = 20_000
@@ -69,10 +69,10 @@ def common_step(formula: Formula) -> Fraction | None:
     """Return a number such that all numbers that satisfy a formula are multiples of it; None: none was
     found."""
     steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
-    needed = [step for atom, step in steps.items() if not _outcomes(formula, {atom})[0]]
+    needed = [step for atom, step in steps.items() if not _outcomes(formula, {atom}, {})[0]]
     if needed:
         return Fraction(lcm(*(s.numerator for s in needed)), gcd(*(s.denominator for s in needed)))
-    if not steps or _outcomes(formula, set(steps))[0]:
+    if not steps or _outcomes(formula, set(steps), {})[0]:
         return None
     some = steps.values()
     return Fraction(gcd(*(s.numerator for s in some)), lcm(*(s.denominator for s in some)))
@@ -85,15 +85,27 @@ def _step(atom: Formula) -> Fraction | None:
     return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
 
 
-def _outcomes(formula: Formula, false: set[Formula]) -> tuple[bool, bool]:
+def _outcomes(
+    formula: Formula, false: set[Formula], known: dict[Formula, tuple[bool, bool]]
+) -> tuple[bool, bool]:
     """Whether a formula can be true, and whether it can be false, if some atoms are false and the others are
-    free (each occurrence separately)."""
+    free (each occurrence separately). `known` has the results for parts, which formulas share."""
+    found = known.get(formula)
+    if found is None:
+        check_deadline()
+        found = known[formula] = _find_outcomes(formula, false, known)
+    return found
+
+
+def _find_outcomes(
+    formula: Formula, false: set[Formula], known: dict[Formula, tuple[bool, bool]]
+) -> tuple[bool, bool]:
     op, args = formula.op, formula.args
     if op == "atom":
         return formula not in false, True
     if op in ("true", "false"):
         return op == "true", op == "false"
-    inner = [_outcomes(one, false) for one in args]
+    inner = [_outcomes(one, false, known) for one in args]
     if op == "not":
         return inner[0][1], inner[0][0]
     if op == "and":

@@ -95,6 +95,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
     sets: list[list[Nonterminal]] = []
 
     def place(found: _Values) -> int:
+        nonterminals.check()  # for each name of each set: finding all values of a name may take long
         if not found:
             return NOWHERE
         key = frozenset(found)
@@ -112,7 +113,6 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
     made: list[Place] = []
     keys_of: dict[ObjectAutomaton, _Keys] = {}
     for values in sets:
-        nonterminals.check()
         arrays = [one.array for one in values if one.array is not None]
         objects = [one.object for one in values if one.object is not None]
         items = [value for array in arrays for value in array.values]

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
-    LAST,
     Automaton,
     combine,
     complement,
@@ -33,8 +32,9 @@ from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
 from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
 from hybrid.json_schema.languages.lengths import EMPTY_TEXT, Piece, repeated_set, window, with_length
-from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
+from hybrid.json_schema.languages.syntax import LAST
 from hybrid.json_schema.locations import Location
 
 ANY_CHARACTER = one_of(((0, LAST),))
@@ -235,6 +235,7 @@ class Strings:
         begin, before = 0, None
         longer = [atom for atom in formula.atoms if atom.args[0] == "longer"]
         for i in range(len(lengths) + 1):
+            check_deadline()
             reached = lengths[i - 1] if i else 0
             values = {atom: formulas.constant(atom.args[1] <= reached) for atom in longer}
             inner = formulas.substitute(formula, values)
