@@ -19,11 +19,11 @@ from cython.cimports.hybrid.json_schema.rows import Rows
 from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
-from hybrid.json_schema.languages.automaton import LAST, Automaton, one_of, universal
+from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.spelling import spelled
-from hybrid.json_schema.languages.syntax import Ranges
+from hybrid.json_schema.languages.syntax import LAST, Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
@@ -110,30 +110,21 @@ class Emitter:
         return rule
 
     def _strings(self, one: Nonterminal) -> cython.Py_ssize_t:
-        listed = self._nonterminals.strings.listed(one.strings)
-        if listed is not None:
-            return self._listed(listed)
-        pieces = self._nonterminals.strings.pieces(one.strings)
-        rule = self._rules.get(pieces)
+        strings = self._nonterminals.strings
+        listed = strings.listed(one.strings)
+        content = listed if listed is not None else strings.pieces(one.strings)
+        rule = self._rules.get(content)
         if rule is None:
             rows = self.rows
-            rule = self._rules[pieces] = rows.rule(f"string_{len(self._rules)}")
-            inside = rows.state()
-            rows.letter(-1 - 2 * rule, '"', inside)
-            for piece in pieces:
-                self._piece(piece, inside, -2 - 2 * rule)
-        return rule
-
-    def _listed(self, texts: frozenset[str]) -> int:
-        """Return the rule of strings that a schema lists."""
-        rule = self._rules.get(texts)
-        if rule is None:
-            rows = self.rows
-            rule = self._rules[texts] = rows.rule(f"string_{len(self._rules)}")
+            rule = self._rules[content] = rows.rule(f"string_{len(self._rules)}")
             self._nonterminals.check()
             inside = rows.state()
             rows.letter(-1 - 2 * rule, '"', inside)
-            write_listed(rows, sorted(texts), inside, -2 - 2 * rule)
+            if listed is not None:
+                write_listed(rows, sorted(listed), inside, -2 - 2 * rule)
+            else:
+                for piece in content:
+                    self._piece(piece, inside, -2 - 2 * rule)
         return rule
 
     def _piece(self, piece: Piece, source: int, end: int) -> None:

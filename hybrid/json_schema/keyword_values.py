@@ -26,7 +26,7 @@ _LARGEST = 10**_LARGEST_EXPONENT
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
 MOST_COUNTED = 2**30
-"""Larger counts mean the same: no text has so many characters, items or keys."""
+"""Larger counts and lengths mean the same: no text has so many characters, items or keys."""
 
 INFINITY = float("inf")
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from equivalence.errors import GrammarError
+from hybrid.json_schema.keyword_values import MOST_COUNTED
 
 MOST_WHITE_SPACE = 256
 """The default limit of characters in one run of white space. A line break and twelve levels of eight spaces
@@ -26,9 +27,6 @@ space counted to it, and masks in documents took twice as long on average."""
 
 MOST_INDENT = 256
 """The most spaces for each level: they are characters of the grammar."""
-
-MOST_COUNTED = 2**30
-"""Larger limits of white space mean the same: no text is that long."""
 
 
 @dataclass(frozen=True)

@@ -143,10 +143,7 @@ class References:
         """Return the dynamic anchors of a resource; `_RECURSIVE` stands for `$recursiveAnchor`."""
         found = self._anchors.get(uri)
         if found is None:
-            try:
-                contents = resolver._registry[uri].contents
-            except Exception:  # noqa: BLE001 - errors of several types: the resource is a part of another
-                contents = {}
+            contents = _contents_of(resolver, uri)
             names = [one["$dynamicAnchor"] for one in objects_with(contents, ("$dynamicAnchor",))]
             found = [name for name in names if isinstance(name, str) and _has(resolver, uri, name)]
             if _is_recursive(contents):
@@ -209,10 +206,7 @@ class References:
         uri = resolver._base_uri
         found = self._drafts.get(uri)
         if found is None:
-            try:
-                contents = resolver._registry[uri].contents
-            except Exception:  # noqa: BLE001 - errors of several types: this part of the schema has no address of its own
-                contents = None
+            contents = _contents_of(resolver, uri)
             named = contents.get("$schema") if isinstance(contents, Mapping) else None
             draft = draft_named(named)
             found = self._drafts[uri] = draft is None or draft.uri == self._dialect.uri
@@ -267,6 +261,14 @@ def _unreadable(error: Exception) -> SchemaRefused:
 def _passed(resolver: Any) -> tuple[str, ...]:
     """Return the resources on the way to a place, outermost first."""
     return tuple(dict.fromkeys((*reversed([*resolver._previous]), resolver._base_uri)))
+
+
+def _contents_of(resolver: Any, uri: str) -> Any:
+    """Return the resource at an address; None: it is a part of another one, without an address."""
+    try:
+        return resolver._registry[uri].contents
+    except Exception:  # noqa: BLE001 - errors of several types
+        return None
 
 
 def _has(resolver: Any, uri: str, name: str) -> bool:

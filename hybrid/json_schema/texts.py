@@ -21,12 +21,12 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree, n_common
 from cython.cimports.hybrid.json_schema.rows import Rows
 
-from hybrid.json_schema.languages import automaton
+from hybrid.json_schema.languages import syntax
 from hybrid.json_schema.languages.spelling import BESIDE_PLAIN
 
 check_source(__name__)
 
-LAST = cython.declare(cython.Py_ssize_t, automaton.LAST)  # the last code point
+LAST = cython.declare(cython.Py_ssize_t, syntax.LAST)  # the last code point
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -172,16 +172,13 @@ class Cursor:
     def _begin_value(self, byte: int) -> None:
         top = self.open[-1] if self.open else None
         place = self._places.start if top is None else top.child
-        if top is not None and top.seen is not None and (top.is_array or top.is_key):
+        is_compared = top is not None and top.seen is not None and (top.is_array or top.is_key)
+        if top is not None and (is_compared or (top.is_key and top.place is not None)):
             if not self._n_kept:
                 self.text = bytearray([byte])
             self.open[-1] = top._replace(begins=len(self.text) - 1)
-            self._n_kept += 1
-        elif top is not None and top.is_key and top.place is not None:
-            if not self._n_kept:
-                self.text = bytearray([byte])
-            self.open[-1] = top._replace(begins=len(self.text) - 1)
-            self._is_key_kept = True
+            self._n_kept += is_compared
+            self._is_key_kept = not is_compared
         if byte == QUOTE:
             self.mode = IN_STRING
         elif byte in OPENING:
@@ -235,9 +232,9 @@ class Cursor:
         if top is None or not top.is_array or top.seen is None:
             return
         assert top.place is not None
+        self._n_kept -= 1
         if top.is_repeated:
             self.open[-1] = top._replace(begins=-1)
-            self._n_kept -= 1
             return
         text = bytes(self.text[top.begins :])
         try:
@@ -251,7 +248,6 @@ class Cursor:
             if not top.place.is_marked:
                 raise Repeated
             self.open[-1] = top._replace(is_repeated=True, is_apart=False, begins=-1)
-            self._n_kept -= 1
             return
         texts, beginnings = top.texts, top.place.beginnings
         if beginnings is not None:
@@ -259,7 +255,6 @@ class Cursor:
             if beginnings.ends_at(plain):
                 texts |= {plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
-        self._n_kept -= 1
 
     def begun(self, or_next: bool = False, depth: int = 0) -> list[tuple[str, Container]]:
         """Find the unfinished items and keys that may run out of new values, in containers that have earlier

@@ -31,12 +31,9 @@ from hybrid.json_schema.languages.minimisation import (
     table_of,
 )
 from hybrid.json_schema.languages.product import product
-from hybrid.json_schema.languages.syntax import Ranges, joined
+from hybrid.json_schema.languages.syntax import LAST, Ranges, joined
 
 check_source(__name__)
-
-LAST = 0x10FFFF
-"""The last code point."""
 
 SURROGATES = range(0xD800, 0xE000)
 """Code points that are no characters. A range of an edge may have them between its ends."""

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from hybrid.json_schema.languages.automaton import (
-    LAST,
     Automaton,
     empty,
     intersection,
@@ -27,6 +26,7 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.syntax import LAST
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import prod
 
-from hybrid.json_schema.languages.automaton import LAST, Automaton, minimal
-from hybrid.json_schema.languages.syntax import LINES, SPACES, Ranges, others
+from hybrid.json_schema.languages.automaton import Automaton, minimal
+from hybrid.json_schema.languages.syntax import LAST, LINES, SPACES, Ranges, others
 
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""

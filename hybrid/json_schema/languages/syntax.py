@@ -20,6 +20,7 @@ from typing import Any
 from hybrid.json_schema.languages.limits import MOST_NESTED, check_deadline
 
 LAST = 0x10FFFF
+"""The last code point."""
 
 Ranges = tuple[tuple[int, int], ...]
 Tree = tuple[Any, ...]
