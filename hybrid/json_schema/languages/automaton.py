@@ -219,6 +219,7 @@ def without(language: Automaton, texts: Iterable[str]) -> Automaton:
     children: list[dict[int, int]] = [{}]
     ends: set[int] = set()
     for text in texts:
+        check_deadline()
         if not language.contains(text):
             continue
         node = 0

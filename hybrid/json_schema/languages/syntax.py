@@ -14,7 +14,8 @@ ECMA-262, section 22.2.1, with Annex B.1.2 for patterns outside Unicode mode.
 from __future__ import annotations
 
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any
 
 from hybrid.json_schema.languages.limits import MOST_NESTED, check_deadline
@@ -335,6 +336,18 @@ _GENERAL = dict(pair.split("=") for pair in _NAMES.split(" "))
 """Long names of general categories (Unicode, PropertyValueAliases): only those that patterns use."""
 
 
+@cache
+def _categories() -> dict[str, list[tuple[int, int]]]:
+    """For each general category, the ranges of its characters. To find all takes as long as to find one."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    begin = 0
+    for category, run in groupby(map(unicodedata.category, map(chr, range(LAST + 1)))):
+        end = begin + sum(1 for _ in run)
+        found.setdefault(category, []).append((begin, end - 1))
+        begin = end
+    return found
+
+
 @lru_cache(maxsize=64)
 def _property(name: str) -> Ranges:
     """Return the characters with a Unicode property: general categories, and a few other properties."""
@@ -346,9 +359,8 @@ def _property(name: str) -> Ranges:
     category = _GENERAL.get(value, value)
     if not category or category[0] not in "LMNPSZC" or len(category) > 2:
         raise Unsupported(f"the property \\p{{{name}}}")
-    found = joined(
-        [(code, code) for code in range(LAST + 1) if unicodedata.category(chr(code)).startswith(category)]
-    )
+    ranges_of = _categories()
+    found = joined([one for name in ranges_of if name.startswith(category) for one in ranges_of[name]])
     if not found:
         raise Unsupported(f"the property \\p{{{name}}}")
     return found
