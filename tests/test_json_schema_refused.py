@@ -68,6 +68,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"dependentRequired": {"a": [1]}}, "invalid", "dependentRequired", ""),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"$dynamicAnchor": []}}}, "invalid", "", ""),
     ({"items": {"$id": "http://[", "$ref": "#"}}, "invalid", "", ""),
+    ({"$id": 5, "items": {"$ref": "#"}}, "invalid", "", ""),
 ]  # fmt: skip
 
 

@@ -100,8 +100,8 @@ class References:
         from jsonschema_specifications import REGISTRY
 
         resource = specification(self._dialect.uri).create_resource(self._schema)
-        name = resource.id() or (_UNNAMED if self._is_dynamic else "")
         try:
+            name = resource.id() or (_UNNAMED if self._is_dynamic else "")
             registry = REGISTRY if self._documents is None else self._documents.registry
             registry = registry.with_resource(name, resource)
             return (registry.crawl() if self._is_dynamic else registry).resolver(name)
