@@ -150,7 +150,7 @@ class Evaluated:
         condition under which it holds. The formulas assume that the location holds if `holds` does.
 
         Args:
-            met: the locations, with conditions, that were yielded before; it is updated. A chain of 30
+            visited: the locations, with conditions, that were yielded before; it is updated. A chain of 30
                 subschemas that each refer twice to the next has a billion paths.
             keyword: the keyword that is being read; its own evaluation does not count.
         """
