@@ -114,6 +114,15 @@ def test_a_grammar_is_compiled_to_a_file_and_inspected(
     assert "--sample needs --vocabulary" in inspected("--sample", str(sample), status=2)
 
 
+def test_a_sample_that_no_tokens_spell_is_named(grammars: list[str], tmp_path: Path) -> None:
+    vocabulary, file, sample = str(tmp_path / "few.npz"), str(tmp_path / "few.equimask"), tmp_path / "sample"
+    Vocabulary.from_bytes([b"(", b")", b"1", b""], stop_token_ids=3).save(vocabulary)
+    run("compile", grammars[0], "--vocabulary", vocabulary, "-o", file)
+    sample.write_text("(2)")
+    told = run("inspect", file, "--vocabulary", vocabulary, "--sample", str(sample), status=2)
+    assert f"spell '{sample}'" in told.replace("\n", "")
+
+
 def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "out"
     arguments = ["--vocabulary", vocabulary, "-o", str(folder), "--n-jobs", "2"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -278,6 +279,17 @@ def test_long_repeats_in_a_pattern_are_explained_by_the_pattern(pattern: str, te
     assert told.next_bytes == set(b"ab")
 
 
+def test_going_back_takes_back_what_reading_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.explain.earley_parser.MOST_PLACES", 40)
+    matcher = matcher_of('root ::= "a" root | "b"', 60.0)
+    for _ in range(20):
+        matcher.reset()
+        assert matcher.accept_string("aaa") and matcher.explain().rules == ("root",)
+        matcher.rollback(1)
+        assert matcher.explain().rules == ("root",)
+    assert matcher.accept_string("a" * 40) and "more than 40 places" in str(matcher.explain())
+
+
 def test_what_cannot_be_told_is_named() -> None:
     function = {"begin": "<f>", "content": {"type": "regex", "pattern": "a+"}, "end": "</f>"}
     tags = {"type": "triggered_tags", "triggers": ["<f>"], "tags": [function]}
@@ -411,8 +423,10 @@ def test_a_grammar_whose_names_take_long_has_them_later(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("hybrid.explain.explainer.Rules", slowly)
     matcher = matcher_of('root ::= "abc" | "abd"', 0.05)
+    n_threads = threading.active_count()
     told = matcher.explain()
     assert told.cut_short and "the time ran out" in str(told)
+    assert matcher.explain().cut_short and threading.active_count() <= n_threads + 1
     wait_for(lambda: not matcher.explain().cut_short)
     assert matcher.explain().rules == ("root",)
 

@@ -313,6 +313,15 @@ def test_large_and_deep_schemas_are_listed_in_linear_time():
     assert len(find_differences(text).relaxed) <= 1  # Python's reader may refuse it, and says so
 
 
+def test_numbers_beyond_doubles_are_compared_as_they_are_written():
+    """XGrammar refuses them, but a file may contain such a schema."""
+    large = 10**400
+    assert found({"const": 3 * large, "multipleOf": large}) == ["/const"]
+    assert found({"const": large, "multipleOf": 3}) == ["/const", "/multipleOf"]
+    assert found(INTEGER | {"multipleOf": large}) == ["/multipleOf"]
+    assert find_differences('{"const": 1e999, "multipleOf": 3}').relaxed[0].keyword == "multipleOf"
+
+
 def test_malformed_keywords_that_xgrammar_does_not_read_do_no_harm():
     generator = random.Random(5)
     wrong = [None, True, 3, "x", [], [1], {}, {"a": 1}]

@@ -42,6 +42,8 @@ def exercise(
     for _ in range(8):
         fill(bitmask, 0)
         words = bitmask[0].numpy()
+        if not words.any():  # the vocabulary cannot spell such a text
+            break
         word = int(words.nonzero()[0][0])
         lowest = int(words[word]) & -int(words[word])
         accept(32 * word + lowest.bit_length() - 1)

@@ -187,7 +187,7 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
     try:
         tokens = None if text is None else tokenize_greedy(vocabulary, text)
     except ValueError as error:
-        raise ArtifactError(f"no tokens of the vocabulary spell {str(path)!r}: {error}") from error
+        raise ArtifactError(f"no tokens of the vocabulary spell {str(sample)!r}: {error}") from error
     _print_depths(console, compiled, tokens, steps)
 
 

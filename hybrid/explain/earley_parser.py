@@ -24,7 +24,7 @@ from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rule
 from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_PLACES = 600_000
-"""Most places in all sets of a reading: at most 3 s and 100 MB."""
+"""Most places in all sets of a text: at most 3 s and 100 MB."""
 
 DEEPEST = 400
 """Most rules of a chain that are followed."""
@@ -67,6 +67,13 @@ class Place(NamedTuple):
 Set: TypeAlias = "dict[Place, None]"
 
 
+class Read(NamedTuple):
+    """What is known after a byte: the set of places, and how many places it and all sets before it took."""
+
+    places: Set
+    n_taken: int
+
+
 class EarleyParser:
     """Reads one text, byte by byte; `back_to` takes bytes back.
 
@@ -78,9 +85,8 @@ class EarleyParser:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._left = MOST_PLACES
         self._deadline = Deadline()
-        self._sets: list[Set] = []
+        self._sets: list[Read] = []  # before the text, and after each of its bytes
         self._frames: dict[int, Frame] = {}
 
     @property
@@ -107,7 +113,7 @@ class EarleyParser:
             self._sets.append(self._closed([Place(self._rules.of(self._rules.root)[0], -1, 0, root)]))
         for byte in text:
             found = []
-            for number, place in enumerate(self._sets[-1]):
+            for number, place in enumerate(self._sets[-1].places):
                 if number % BETWEEN_CHECKS == 0:
                     self._check_time()
                 found += self._after(place, byte)
@@ -132,7 +138,7 @@ class EarleyParser:
         self._deadline = deadline
         found: dict[tuple[str, str, int], Expected] = {}
         rest: dict[Expected, Rest] = {}
-        for place in self._sets[-1]:
+        for place in self._sets[-1].places:
             self._check_time()
             for number, edge in enumerate(self._rules.edges[place.node]):
                 if edge.kind > BYTE or place.edge not in (-1, number):
@@ -159,7 +165,7 @@ class EarleyParser:
 
     def _names_read(self) -> tuple[str, ...]:
         """The names of the rules that contain the place, outermost first, as far as all places agree."""
-        frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1])
+        frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1].places)
         chains: dict[tuple[str, ...], None] = {}
         for frame in frames:
             self._check_time()
@@ -245,7 +251,7 @@ class EarleyParser:
             return [behind] if done + 1 == len(what) else [Place(node, number, done + 1, frame)]
         return [behind] if what[0] <= byte <= what[1] else []
 
-    def _closed(self, begun: list[Place]) -> Set:
+    def _closed(self, begun: list[Place]) -> Read:
         """The places, and all places to which they lead without reading a byte."""
         found: Set = dict.fromkeys(begun)
         todo = list(found)
@@ -294,10 +300,10 @@ class EarleyParser:
                     call(what, Place(target, -1, 0, frame))
                 elif kind == REPEAT:
                     add(Place(node, k, 0, frame))
-        self._left -= len(found)
-        if self._left < 0:
+        n_taken = len(found) + (self._sets[-1].n_taken if self._sets else 0)
+        if n_taken > MOST_PLACES:
             raise Unexplained(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
-        return {place: None for place in found if self._reads(place)}
+        return Read({place: None for place in found if self._reads(place)}, n_taken)
 
 
 def _above(frame: Frame) -> Frame | None:

@@ -45,6 +45,7 @@ class Explainer:
         self._grammar, self._fixed, self._has_network = grammar, fixed, has_network
         self.has_names = not isinstance(grammar, SchemaGrammar)
         self._singles: dict[tuple[int, ...], NDArray[np.int64]] = {}
+        self._maker: threading.Thread | None = None
 
     @cached_property
     def _named(self) -> Rules | tuple[Names, LexerStates] | str:
@@ -73,9 +74,13 @@ class Explainer:
             Unexplained: there are no words for this grammar.
         """
         if deadline.left is not None and "_named" not in self.__dict__:
-            # in a thread, because neither Lark nor the reading of a large grammar can be interrupted
-            maker = threading.Thread(target=lambda: self._named, daemon=True)
-            maker.start()
+            # in a thread, because neither Lark nor the reading of a large grammar can be interrupted; later
+            # calls wait for the same thread, unless they are in a forked process
+            maker = self._maker
+            if maker is None or not maker.is_alive():
+                maker = threading.Thread(target=lambda: self._named, daemon=True)
+                maker.start()
+                self._maker = maker
             maker.join(deadline.left)
             if maker.is_alive():
                 raise TimeUp

@@ -186,7 +186,8 @@ def read_document(compiled: CompiledGrammar, table: ClassTable, text: bytes, is_
     if refusal.offset > document.n_bytes:
         number, told = spots.at(matcher)
         part = text[document.n_bytes : refusal.offset]
-        assert matcher.accept_string(part), "it is before the refused byte"
+        is_taken = matcher.accept_string(part)
+        assert is_taken, "it is before the refused byte"
         _add(document, part, told, False, number, vocabulary.size)
     document.after, _ = spots.at(matcher)
     document.refusal = refusal

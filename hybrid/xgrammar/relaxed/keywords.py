@@ -8,7 +8,6 @@ Limits: `fits` knows the keywords for numbers, lengths and types. All others wou
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import Any, TypeGuard
 
@@ -104,9 +103,12 @@ def fits(keyword: str, value: Any, bound: Any) -> bool:
 
 def is_multiple(value: float, step: Any) -> bool:
     """Whether a number is a multiple of another one, both as they are written in decimals."""
-    if not _is_number(step) or step <= 0 or not (math.isfinite(value) and math.isfinite(step)):
+    if not _is_number(step) or step <= 0:
         return False
-    return (Fraction(repr(value)) / Fraction(repr(step))).denominator == 1
+    try:
+        return (Fraction(repr(value)) / Fraction(repr(step))).denominator == 1
+    except ValueError:  # one of them is infinite
+        return False
 
 
 def _is_number(value: Any) -> TypeGuard[float]:
