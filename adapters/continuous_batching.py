@@ -9,7 +9,8 @@ computed on the CPU. `ContinuousBatchingManager` does not accept processors from
 this one to the manager's list.
 
 An error during the preparation of a batch would end all requests of the manager. So if a request cannot
-continue, because its grammar rejects a token or allows none, it is ended by a stop token, with a warning.
+continue, because its grammar rejects a token, allows none, or takes too long, it is ended by a stop token,
+with a warning.
 """
 
 from __future__ import annotations
@@ -23,7 +24,14 @@ import torch
 from adapters import score_rows
 from adapters.grammars import compiled_grammars, compiler_of
 from equivalence.arguments import integer_from, shown
-from equivalence.errors import ArgumentError, MatcherError, StrategyError, VocabularyError
+from equivalence.errors import (
+    ArgumentError,
+    BudgetExceeded,
+    MatcherError,
+    StrategyError,
+    UnsupportedGrammar,
+    VocabularyError,
+)
 from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask
 
 try:
@@ -91,6 +99,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         rows = 1 + integer_from(1, most_requests, "most_requests")
         self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
         self._bitmask[FREE] = -1
+        self._stop_row = score_rows.bitmask_row(self._vocabulary.stop_token_ids, self._vocabulary.size)
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def join(self, manager: Any) -> BatchingGrammarProcessor:
@@ -175,35 +184,33 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         grammar = state.logit_processor_kwargs.get("grammar", self._default)
         if grammar is None:
             return FREE
-        matcher = self._matcher(state, grammar)
-        if matcher is not None and not matcher.is_terminated():
-            left = None if state.max_new_tokens is None else state.max_new_tokens - state.generated_len()
-            if self._limit_tokens and left is not None and left > 0:
-                try:
-                    matcher.fill_limited_bitmask(self._bitmask, left, row)
+        why: object = "its grammar allows no token here"
+        try:
+            matcher = self._matcher(state, grammar)
+            is_ended = matcher.is_terminated()
+            if not is_ended:
+                matcher.fill_next_token_bitmask(self._bitmask, row)
+                if bool((self._bitmask[row] != 0).any()):
                     return row
-                except MatcherError:
-                    logger.warning(
-                        "request %s has too few tokens left to complete a text of its grammar",
-                        state.request_id,
-                    )
-            matcher.fill_next_token_bitmask(self._bitmask, row)
-            if bool((self._bitmask[row] != 0).any()):
-                return row
-            logger.warning("request %s ends: its grammar allows no token here", state.request_id)
-        words = self._bitmask[row]
-        words.zero_()
-        for token in self._vocabulary.stop_token_ids:
-            words[token >> 5] |= (1 << (token & 31)) - (1 << 32 if token & 31 == 31 else 0)
+        except (MatcherError, BudgetExceeded) as error:
+            is_ended, why = False, error
+        if not is_ended:
+            logger.warning("request %s ends: %s", state.request_id, why)
+        self._bitmask[row] = self._stop_row
         return row
 
-    def _matcher(self, state: Any, grammar: CompiledGrammar) -> GrammarMatcher | None:
-        """Make a matcher that has read what the request has generated; None if its grammar rejects that."""
+    def _matcher(self, state: Any, grammar: CompiledGrammar) -> GrammarMatcher:
+        """Return a matcher that has read what the request has generated.
+
+        Raises:
+            MatcherError: the grammar rejects that.
+        """
         # a request that lost its cache starts again, with what it had generated as the end of its prompt
         begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*begun, *state.generated_tokens]
         known = self._requests.pop(state.request_id, None)
-        if known is None or known.grammar is not grammar or tokens[: len(known.read)] != known.read:
+        is_new = known is None or known.grammar is not grammar or tokens[: len(known.read)] != known.read
+        if known is None or is_new:
             if grammar.vocabulary.fingerprint not in self._alike:
                 if not self._vocabulary.has_same_ids(grammar.vocabulary):
                     raise VocabularyError(
@@ -216,7 +223,18 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         self._requests[state.request_id] = known
         for token in tokens[len(known.read) :]:
             if not known.matcher.accept_token(token):
-                logger.warning("request %s ends: its grammar rejects token %d", state.request_id, token)
-                return None
+                raise MatcherError(f"its grammar rejects token {token}")
             known.read.append(token)
+        if is_new and self._limit_tokens and state.max_new_tokens is not None:
+            self._limit(state, known.matcher)
         return known.matcher
+
+    def _limit(self, state: Any, matcher: GrammarMatcher) -> None:
+        """Let the masks of a request leave room for the end of its text."""
+        try:
+            if matcher.limit_tokens(max(state.max_new_tokens - state.generated_len(), 0)) is False:
+                logger.warning(
+                    "request %s has too few tokens left to complete a text of its grammar", state.request_id
+                )
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            logger.warning("the text of request %s may be cut off: %s", state.request_id, error)

@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from adapters.continuous_batching import FREE, BatchingGrammarProcessor
-from equivalence.errors import ArgumentError, StrategyError, VocabularyError
+from equivalence.errors import ArgumentError, BudgetExceeded, StrategyError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from tests import generating
 from tests.generating import COMPILER, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, WORDS, expected_ids
@@ -164,6 +164,26 @@ def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
         allowed = _allowed(processor, _state("b", opening * 2, limit=3))
     assert allowed == [expected_ids(DEEP, opening * 2)]
     assert "request b has too few tokens" in caplog.text
+
+
+def test_a_request_that_takes_too_long_ends_alone(caplog, monkeypatch):
+    processor = BatchingGrammarProcessor(tokenizer=VOCABULARY, limit_tokens=True)
+    lark = COMPILER.compile_lark('start: "a" "b"')
+    states = [_state("a", [], limit=5, grammar=lark), _state("b", [], limit=5, grammar=WORDS)]
+    with caplog.at_level(logging.WARNING, "adapters"):
+        expected = [expected_ids(grammar, []) for grammar in (lark, WORDS)]
+        assert _allowed(processor, *states) == expected
+        assert "the text of request a may be cut off: token limits are not supported" in caplog.text
+
+        def slow(matcher, *_, **__):
+            if matcher.compiled_grammar is lark:
+                raise BudgetExceeded("the mask takes too long")
+            return fill(matcher, *_, **__)
+
+        fill = GrammarMatcher.fill_next_token_bitmask
+        monkeypatch.setattr(GrammarMatcher, "fill_next_token_bitmask", slow)
+        assert _allowed(processor, *states) == [[EOS], expected[1]]
+    assert "request a ends: the mask takes too long" in caplog.text
 
 
 def test_arguments_are_checked():
