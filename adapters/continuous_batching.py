@@ -164,11 +164,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             VocabularyError: there are fewer scores than ids.
         """
         size = self._vocabulary.size
-        if scores.shape[-1] < size:
-            raise VocabularyError(
-                f"the scores have {scores.shape[-1]} columns, but the grammars' vocabulary has {size} "
-                "ids; build the vocabulary for the model's logits (vocab_size=model.config.vocab_size)"
-            )
+        score_rows.check_width(scores, size)
         rows = tensor_arg[: len(scores)].long()
         if not bool(rows.any()):
             return scores

@@ -1,7 +1,8 @@
 """Rows of ids and scores: their checks, rows of bitmasks, and the errors about them.
 
-What: `check_call` validates what a decoding loop passes; `bitmask_row` and `unpack` go from ids to bits and
-back; `apply` masks scores; `quoted` and `expected` are the parts of messages that quote a row.
+What: `check_call` and `check_width` validate what a decoding loop passes; `bitmask_row` and `unpack` go from
+ids to bits and back; `apply` masks scores; `quoted` and `expected` are the parts of messages that quote a
+row.
 When: by `adapters.transformers` and `adapters.continuous_batching`.
 Limits: plain functions without state.
 """
@@ -17,7 +18,7 @@ import torch
 from adapters.generations import State
 from equivalence import Vocabulary
 from equivalence.arguments import shown
-from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, HybridError
+from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, HybridError, VocabularyError
 from hybrid import apply_token_bitmask_inplace
 
 
@@ -85,6 +86,15 @@ def check_call(input_ids: Any, scores: Any) -> None:
         raise BatchError(
             f"input_ids and scores must have the same number of rows, but have {len(input_ids)} and "
             f"{len(scores)}"
+        )
+
+
+def check_width(scores: torch.Tensor, size: int) -> None:
+    """Raise `VocabularyError` if there are fewer scores than ids."""
+    if scores.shape[-1] < size:
+        raise VocabularyError(
+            f"the scores have {scores.shape[-1]} columns, but the grammar's vocabulary has {size} ids; build "
+            "the vocabulary for the model's logits (vocab_size=model.config.vocab_size)"
         )
 
 

@@ -32,7 +32,7 @@ from adapters.grammars import compiled_grammars
 from adapters.opportunistic import Sampling, first_choices, keep_only, sampling_from, second_choices
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from
-from equivalence.errors import ArgumentError, BatchError, MatcherError, VocabularyError
+from equivalence.errors import ArgumentError, BatchError, MatcherError
 from hybrid import GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
 from hybrid.values.arguments import stop_ids
@@ -164,12 +164,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         """Return masked scores in a new tensor, because prompt lookup passes the same tensor repeatedly."""
         try:
             score_rows.check_call(input_ids, scores)
-            if scores.shape[-1] < self._vocabulary.size:
-                raise VocabularyError(
-                    f"the scores have {scores.shape[-1]} columns, but the grammar's vocabulary has "
-                    f"{self._vocabulary.size} ids; build the vocabulary for the model's logits "
-                    "(vocab_size=model.config.vocab_size)"
-                )
+            score_rows.check_width(scores, self._vocabulary.size)
             rows = self._locate(input_ids)
             for row, masked_before in self._suspects.items():
                 self._judge(row, masked_before, rows, scores)

@@ -27,6 +27,32 @@ logger = logging.getLogger("sglang.equimask")
 BATCHES = adapters.xgrammar.BatchGrammarMatcher()
 
 
+def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
+    """Overwrite rows of a bitmask: our masks in one call, all others one by one.
+
+    Args:
+        entries: SGLang's pairs of a row and a grammar, of its classes or ours.
+        vocab_mask: the bitmask. Other rows stay as they are.
+    """
+    ours: list[tuple[int, Grammar]] = []
+    for entry in entries:
+        grammar = constraining(entry.grammar)
+        if grammar is None:
+            entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
+        else:
+            grammar.know_limit()
+            ours.append((entry.row, grammar))
+    if len(ours) > 1:
+        try:
+            matchers = [grammar.matcher for _, grammar in ours]
+            BATCHES.batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
+            return
+        except Exception:
+            logger.exception("Filling all masks of a batch in one call failed; they are filled one by one")
+    for row, grammar in ours:
+        grammar.fill_vocab_mask(vocab_mask, row)
+
+
 class Grammar(XGrammarGrammar):
     """Follows one request. An error ends this request, and not SGLang's scheduler.
 
@@ -49,6 +75,8 @@ class Grammar(XGrammarGrammar):
     most_tokens: int | None = None
     thoughts = 0
     in_drafts = False
+
+    fill_vocab_mask_batched = staticmethod(fill_rows)
 
     def accept_token(self, token: int) -> None:
         """Advance by a token. Tokens after the end of the grammar are ignored.
@@ -145,11 +173,6 @@ class Grammar(XGrammarGrammar):
                 self._fail("mask")
         allow_only_stops(vocab_mask, idx, self.matcher.stop_token_ids)
 
-    @staticmethod
-    def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
-        """Overwrite the rows of many grammars."""
-        fill_rows(entries, vocab_mask)
-
     def copy(self) -> Grammar:
         """Make a new object for the same grammar, at its start."""
         stats = self.grammar_stats
@@ -169,6 +192,8 @@ class ReasoningGrammar(ReasonerGrammarObject):
     """SGLang's wrapper of a grammar that starts after the model has thought, with batched masks. It counts
     the tokens of thoughts, because they count against the request's limit of tokens."""
 
+    fill_vocab_mask_batched = staticmethod(fill_rows)
+
     def accept_token(self, token: int) -> None:
         """Advance by a token of the thoughts or of the grammar."""
         is_thought = not (self.reasoning_in_grammar or self._is_generation())
@@ -185,11 +210,6 @@ class ReasoningGrammar(ReasonerGrammarObject):
         super().rollback(k)
         self.grammar.thoughts -= k - (before - len(self.grammar.accepted_tokens))
 
-    @staticmethod
-    def fill_vocab_mask_batched(entries: list[Any], vocab_mask: torch.Tensor) -> None:
-        """Overwrite the rows of many grammars."""
-        fill_rows(entries, vocab_mask)
-
     def copy(self) -> ReasoningGrammar:
         """Return a copy in the same state."""
         return wrapped_anew(super().copy())
@@ -204,32 +224,6 @@ def wrapped_anew(made: ReasonerGrammarObject) -> ReasoningGrammar:
 def matcher_of(compiled: Any, stops: Any) -> adapters.xgrammar.GrammarMatcher:
     """Our matcher of a compiled grammar. Rollback is unlimited."""
     return adapters.xgrammar.GrammarMatcher(compiled, override_stop_tokens=stops)
-
-
-def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
-    """Overwrite rows of a bitmask: our masks in one call, all others one by one.
-
-    Args:
-        entries: SGLang's pairs of a row and a grammar, of its classes or ours.
-        vocab_mask: the bitmask. Other rows stay as they are.
-    """
-    ours: list[tuple[int, Grammar]] = []
-    for entry in entries:
-        grammar = constraining(entry.grammar)
-        if grammar is None:
-            entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
-        else:
-            grammar.know_limit()
-            ours.append((entry.row, grammar))
-    if len(ours) > 1:
-        try:
-            matchers = [grammar.matcher for _, grammar in ours]
-            BATCHES.batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
-            return
-        except Exception:
-            logger.exception("Filling all masks of a batch in one call failed; they are filled one by one")
-    for row, grammar in ours:
-        grammar.fill_vocab_mask(vocab_mask, row)
 
 
 def constraining(grammar: Any) -> Grammar | None:

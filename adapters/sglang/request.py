@@ -19,14 +19,9 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-import xgrammar
-
 from adapters.engines.notices import Notice, notice_of, tell
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from adapters.sglang.settings import SETTINGS
-from equivalence import GrammarError
-from equivalence.network.features import features_of
-from equivalence.network.grammar_reader import read_grammar
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -112,7 +107,8 @@ def attach(request: Any) -> None:
     grammar.served_request = ServedRequest(request)
     more = stops_of(request) - set(grammar.matcher.stop_token_ids)
     if more:
-        grammar.end_by(more - named_ids(grammar.ctx))
+        # if ids that the grammar reads by number ended the text, it could never be completed
+        grammar.end_by(more - {*(grammar.ctx.named_ids or ())})
     if SETTINGS.keeps_limits():
         grammar.most_tokens = request.sampling_params.max_new_tokens
     why = grammar.keep_limit()
@@ -180,21 +176,3 @@ def stops_of(request: Any) -> set[int]:
     ):
         found.update(getattr(owner, name, None) or ())
     return {stop for stop in found if isinstance(stop, int)}
-
-
-def named_ids(compiled: Any) -> set[int]:
-    """Return the ids that a grammar reads by number, as in formats with special tokens. If they ended the
-    text, it could never be completed.
-
-    Args:
-        compiled: an `adapters.xgrammar.CompiledGrammar`.
-    """
-    features, grammar = compiled.hybrid.features, compiled.hybrid.grammar
-    if features is not None:
-        return set(features.named)
-    if not isinstance(grammar, xgrammar.Grammar):
-        return set()
-    try:
-        return set(features_of(read_grammar(grammar)).named)
-    except GrammarError:  # another version of XGrammar
-        return set()

@@ -76,14 +76,25 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
     def grammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar optimises it, which takes a few milliseconds and does not need the
         vocabulary."""
-        if "plain" in self.__dict__:
-            return self.plain.grammar
-        try:
-            named = features_of(read_grammar(self._parsed)).named
-        except GrammarError:  # another version of XGrammar
+        named = None if "plain" in self.__dict__ else self.named_ids
+        if named is None:
             return self.plain.grammar
         info = xgrammar.TokenizerInfo([b""] * (max(named, default=-1) + 1))
         return xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar(self._parsed).grammar
+
+    @property
+    def named_ids(self) -> tuple[int, ...] | None:
+        """The ids that the grammar reads by number, as in formats with special tokens; None if this version
+        of XGrammar does not tell."""
+        features, grammar = self.hybrid.features, self.hybrid.grammar
+        if features is not None:
+            return features.named
+        if not isinstance(grammar, xgrammar.Grammar):  # the grammar of a JSON schema names none
+            return ()
+        try:
+            return features_of(read_grammar(grammar)).named
+        except GrammarError:
+            return None
 
     @property
     def tokenizer_info(self) -> xgrammar.TokenizerInfo:
