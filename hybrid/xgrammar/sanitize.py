@@ -58,17 +58,8 @@ def shield_root(serialized: dict[str, Any]) -> bool:
     data, starts, root = serialized[serial.DATA], serialized[serial.STARTS], serialized[serial.ROOT]
     if not any(_calls(data, at, root) for at in starts):
         return False
-    for row in (
-        [serial.RULE, 1, root], [serial.SEQUENCE, 1, len(starts)], [serial.CHOICES, 1, len(starts) + 1],
-    ):  # fmt: skip
-        starts.append(len(data))
-        data.extend(row)
-    names = {rule[NAME] for rule in serialized[serial.RULES]}
-    name = "outer_root"
-    while name in names:
-        name += "_"
-    serialized[serial.ROOT] = len(serialized[serial.RULES])
-    serialized[serial.RULES].append(serial.plain_rule(name, len(starts) - 1))
+    added = _Additions(serialized)
+    serialized[serial.ROOT] = added.rule("outer_root", added.choices(added.expression(serial.RULE, root)))
     return True
 
 
@@ -117,13 +108,39 @@ def classes_as_rules(serialized: dict[str, Any]) -> bool:
     return made.any
 
 
-class _ClassRules:
-    """The rules made from character classes, one for each distinct class."""
+class _Additions:
+    """Expressions and rules that are added to a serialised grammar. Methods return their numbers."""
 
     def __init__(self, serialized: dict[str, Any]) -> None:
         self._data, self._starts = serialized[serial.DATA], serialized[serial.STARTS]
         self._rules = serialized[serial.RULES]
         self._names: set[str] = set()
+
+    def expression(self, expression_type: int, *body: int) -> int:
+        self._starts.append(len(self._data))
+        self._data.extend((expression_type, len(body), *body))
+        return len(self._starts) - 1
+
+    def choices(self, *ways: int) -> int:
+        """Add the body of a rule with these alternatives."""
+        return self.expression(serial.CHOICES, *[self.expression(serial.SEQUENCE, way) for way in ways])
+
+    def rule(self, name: str, body: int) -> int:
+        """Add a rule. If there is one of that name, it gets another name."""
+        if not self._names:
+            self._names = {rule[NAME] for rule in self._rules}
+        while name in self._names:
+            name = f"{name.rstrip('0123456789_')}_{len(self._rules)}_{len(self._names)}"
+        self._names.add(name)
+        self._rules.append(serial.plain_rule(name, body))
+        return len(self._rules) - 1
+
+
+class _ClassRules(_Additions):
+    """The rules made from character classes, one for each distinct class."""
+
+    def __init__(self, serialized: dict[str, Any]) -> None:
+        super().__init__(serialized)
         self._never = -1
         self._references: dict[tuple[int, ...], int] = {}
 
@@ -137,31 +154,15 @@ class _ClassRules:
         data, at = self._data, self._starts[expression]
         key = tuple(data[at : at + 2 + data[at + 1]])
         if key not in self._references:
-            self._references[key] = self._add(serial.RULE, self._rule("class", self.body(expression)))
+            rule = self.rule("class", self.body(expression))
+            self._references[key] = self.expression(serial.RULE, rule)
         return self._references[key]
 
     def body(self, expression: int) -> int:
         """Make the body of a rule: this class, and a second alternative that reads nothing."""
         if self._never < 0:
-            self._never = self._rule("never", self._choices(self._add(serial.CLASS, 0)))
-        return self._choices(expression, self._add(serial.RULE, self._never))
-
-    def _choices(self, *ways: int) -> int:
-        return self._add(serial.CHOICES, *[self._add(serial.SEQUENCE, way) for way in ways])
-
-    def _add(self, expression_type: int, *body: int) -> int:
-        self._starts.append(len(self._data))
-        self._data.extend((expression_type, len(body), *body))
-        return len(self._starts) - 1
-
-    def _rule(self, name: str, body: int) -> int:
-        if not self._names:
-            self._names = {rule[NAME] for rule in self._rules}
-        while name in self._names:
-            name = f"{name.rstrip('0123456789_')}_{len(self._rules)}_{len(self._names)}"
-        self._names.add(name)
-        self._rules.append(serial.plain_rule(name, body))
-        return len(self._rules) - 1
+            self._never = self.rule("never", self.choices(self.expression(serial.CLASS, 0)))
+        return self.choices(expression, self.expression(serial.RULE, self._never))
 
 
 def _only_class(data: list[int], starts: list[int], expression: int) -> int:
