@@ -8,9 +8,9 @@ Limits: `_debug_print_internal_state` only shows something if XGrammar runs the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,7 +34,6 @@ from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
 from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.representatives.follower import EngineFollower
-from hybrid.values.follower import Follower
 
 __all__ = [
     "GrammarMatcher",
@@ -46,8 +45,6 @@ __all__ = [
 ]
 
 __getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
-
-Answer = TypeVar("Answer")
 
 
 class GrammarMatcher(hybrid.GrammarMatcher):
@@ -85,18 +82,9 @@ class GrammarMatcher(hybrid.GrammarMatcher):
             self._size = self._width = 0
 
     # the slow paths of `hybrid`, which raise all of its errors
-
-    @with_its_errors
-    def _answer(self, question: Callable[[Follower], Answer]) -> Answer:
-        return super()._answer(question)
-
-    @with_its_errors
-    def _find_mask(self) -> None:
-        super()._find_mask()
-
-    @with_its_errors
-    def _accept(self, token_id: Any, debug_print: bool) -> bool:
-        return super()._accept(token_id, debug_print)
+    _answer = with_its_errors(hybrid.GrammarMatcher._answer)
+    _find_mask = with_its_errors(hybrid.GrammarMatcher._find_mask)
+    _accept = with_its_errors(hybrid.GrammarMatcher._accept)
 
     @with_its_errors
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
@@ -115,6 +103,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     accept_string = with_its_errors(hybrid.GrammarMatcher.accept_string)
     traverse_draft_tree = with_its_errors(hybrid.GrammarMatcher.traverse_draft_tree)
     find_jump_forward_string = with_its_errors(hybrid.GrammarMatcher.find_jump_forward_string)
+    get_captures = with_its_errors(hybrid.GrammarMatcher.get_captures)
 
     @with_its_errors
     def find_jump_forward_tokens(self) -> list[int]:
@@ -144,11 +133,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         """`hybrid.GrammarMatcher.rollback`; as in XGrammar, numbers below 0 take nothing back."""
         if integer(num_tokens, "num_tokens") >= 0:
             super().rollback(num_tokens)
-
-    @with_its_errors
-    def get_captures(self, *, deduplicate: bool = True) -> list[tuple[str, bytes]]:
-        """Return the pairs (name, text) captured so far, in the order in which they ended."""
-        return super().get_captures(deduplicate=deduplicate)
 
     def _debug_print_internal_state(self) -> str:
         if isinstance(self._follower, EngineFollower):
