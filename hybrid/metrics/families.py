@@ -78,29 +78,14 @@ def record_schemas() -> None:
     OF_PROCESS.keeps_schemas = True
 
 
-def _one(*path: str) -> Callable[[dict[str, Any]], Values]:
-    """Make `Family.values` for a metric without labels."""
-
-    def values(found: dict[str, Any]) -> Values:
-        for name in path:
-            found = found[name]
-        return {(): float(found)}  # type: ignore[arg-type]
-
-    return values
+def _by_place(name: str) -> Callable[[dict[str, Any]], Values]:
+    """Make `Family.values` for a metric of both caches."""
+    return lambda found: {(place,): found[place][name] for place in ("memory", "disk")}
 
 
 def _each(name: str) -> Callable[[dict[str, Any]], Values]:
     """Make `Family.values` for a metric with a value for each name that was counted."""
-    return lambda found: {(label,): float(value) for label, value in found[name].items()}
-
-
-def _named(**paths: tuple[str, ...]) -> Callable[[dict[str, Any]], Values]:
-    """Make `Family.values` for a metric with a value for each of some fixed names."""
-
-    def values(found: dict[str, Any]) -> Values:
-        return {(label,): _one(*path)(found)[()] for label, path in paths.items()}
-
-    return values
+    return lambda found: {(label,): value for label, value in found[name].items()}
 
 
 def _spreads(name: str) -> Callable[[dict[str, Any]], dict[tuple[str, ...], Spread]]:
@@ -134,23 +119,24 @@ FAMILIES = (
     Family("equimask_first_mask_seconds", "histogram",
            "Time of a grammar's first mask, after its compilation.",
            _BY, _spreads("first_mask_seconds")),
-    Family("equimask_masks", "counter", "Masks filled.", (), _one("masks")),
+    Family("equimask_masks", "counter", "Masks filled.", (), lambda found: {(): found["masks"]}),
     Family("equimask_cache_hits", "counter", "Calls that found their grammar.",
-           ("place",), _named(memory=("memory", "hits"), disk=("disk", "hits"))),
+           ("place",), _by_place("hits")),
     Family("equimask_cache_misses", "counter", "Calls that did not find their grammar.",
-           ("place",), _named(memory=("memory", "misses"), disk=("disk", "misses"))),
+           ("place",), _by_place("misses")),
     Family("equimask_cache_evictions", "counter", "Grammars that were removed to make room for others.",
-           ("place",), _named(memory=("memory", "evictions"), disk=("disk", "evictions"))),
+           ("place",), _by_place("evictions")),
     Family("equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its grammar.",
-           ("by",), _named(thread=("shared",), process=("disk", "shared"))),
+           ("by",), lambda found: {("thread",): found["shared"], ("process",): found["disk"]["shared"]}),
     Family("equimask_disk_troubles", "counter", "Problems with the folder of compiled grammars.",
            ("what",),
-           _named(damaged=("disk", "damaged"), failure=("disk", "failures"), overdue=("disk", "overdue"))),
+           lambda found: {("damaged",): found["disk"]["damaged"], ("failure",): found["disk"]["failures"],
+                          ("overdue",): found["disk"]["overdue"]}),
     Family("equimask_promotions", "counter",
            "Static grammars whose states were all computed in advance, or that exceeded a limit.",
            ("outcome",), _each("promotions")),
     Family("equimask_given_up", "counter", "Compilations that were cancelled, or exceeded the time limit.",
-           ("cause",), _named(overdue=("overdue",), cancelled=("cancelled",))),
+           ("cause",), lambda found: {(cause,): found[cause] for cause in ("overdue", "cancelled")}),
     Family("equimask_errors", "counter", "Compilations that ended with an error.", ("type",), _errors),
     Family("equimask_refusals", "counter", "Schemas that were refused because of a keyword.",
            ("keyword",), _each("refusals")),
@@ -158,13 +144,13 @@ FAMILIES = (
            ("keyword",), _each("relaxations")),
     Family("equimask_unread_schemas", "counter",
            "Schemas whose relaxations were not counted, because they were too long or too many.",
-           (), _one("unread")),
+           (), lambda found: {(): found["unread"]}),
     Family("equimask_memory_bytes", "gauge", "Bytes of compiled grammars kept in memory.",
-           (), _one("bytes", "memory")),
+           (), lambda found: {(): found["bytes"]["memory"]}),
     Family("equimask_memory_limit_bytes", "gauge", "Limit of the bytes of compiled grammars kept in memory.",
-           (), _one("bytes", "memory_limit")),
+           (), lambda found: {(): found["bytes"]["memory_limit"]}),
     Family("equimask_disk_bytes", "gauge", "Bytes of compiled grammars in the folder.",
-           (), _one("bytes", "disk"), "max"),
+           (), lambda found: {(): found["bytes"]["disk"]}, "max"),
 )  # fmt: skip
 """All metrics."""
 
