@@ -48,9 +48,9 @@ def test_classes_of_a_text_a_file_and_a_schema(vocabulary: str, tmp_path: Path) 
     grammar.write_text(DIGITS)
     schema.write_text(json.dumps({"type": "boolean"}))
     for source, relation, words in (
-        (DIGITS, "acceptance", ("1 classes for 260 ids", "'12'", "ms")),
+        (DIGITS, "acceptance", ("1 classes for 260 ids", '"12"', "ms")),
         (str(grammar), "acceptance", ("1 classes for 260 ids",)),
-        (str(schema), "displacement", ("displacement", "'true'")),
+        (str(schema), "displacement", ("displacement", '"true"')),
     ):
         printed = run("classes", source, "--vocabulary", vocabulary, "--relation", relation)
         assert all(word in printed for word in words)

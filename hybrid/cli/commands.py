@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -26,12 +25,13 @@ from rich.table import Table
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
 from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
-from hybrid.cli.explain_command import explain_grammar
+from hybrid.cli.explain_command import explain_grammar, print_classes
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
 from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
 from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 from hybrid.cli.try_command import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
+from hybrid.pages.classes import ClassTable
 
 VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]
 Root = Annotated[
@@ -223,22 +223,11 @@ def _errors_printed() -> Iterator[Console]:
 def _print_classes(
     console: Console, vocabulary: Vocabulary, found: TokenClasses, cold: float, top: int
 ) -> None:
-    sizes = [(len(found.members(k)), k) for k in range(found.n_classes)]
-    table = Table(title=f"the largest of {found.n_classes} classes ({found.relation})", title_justify="left")
-    table.add_column("tokens", justify="right")
-    table.add_column("representative")
-    table.add_column("sample")
-    for count, k in sorted(sizes, reverse=True)[:top]:
-        members = found.members(k)
-        some = members[np.linspace(0, count - 1, min(count, 8)).astype(int)]
-        sample = "  ".join(show(vocabulary.tokens[i]) for i in some.tolist())
-        table.add_row(f"{count:,}", show(vocabulary.tokens[int(found.representatives[k])]), sample)
-    console.print(table, markup=False)
-    never = int((found.class_of_token < 0).sum())
-    single = sum(count == 1 for count, _ in sizes)
+    classes = ClassTable(vocabulary, found)
+    print_classes(console, classes, classes.largest(top), found.relation)
     console.print(
-        f"{found.n_classes:,} classes for {vocabulary.size:,} ids; {single:,} of one token; "
-        f"{never:,} ids are never allowed",
+        f"{found.n_classes:,} classes for {vocabulary.size:,} ids; {classes.singles.size:,} of one token; "
+        f"{classes.n_never:,} ids are never allowed",
         highlight=False,
     )
     phases = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.seconds.items())
@@ -247,9 +236,3 @@ def _print_classes(
         f"{1e3 * total:.1f} ms ({phases}); the first computation took {1e3 * cold:.1f} ms", highlight=False
     )
     console.print(", ".join(f"{value:,} {name}" for name, value in found.sizes.items()), highlight=False)
-
-
-def show(token: bytes) -> str:
-    """Return a token as a short readable literal."""
-    text = token.decode("utf-8", "backslashreplace")
-    return repr(text if len(text) <= 24 else text[:21] + "...")

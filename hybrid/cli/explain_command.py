@@ -8,6 +8,7 @@ Limits: documents have at most `MOST_BYTES`.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -25,6 +26,7 @@ from hybrid.cli.grammar_source import Named
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.explain.characters import shown
 from hybrid.pages import Facts, facts_of, render
+from hybrid.pages.classes import ClassRow, ClassTable
 from hybrid.pages.document import LEVELS
 from hybrid.pages.page import duration, size
 from hybrid.testing.segmentation import tokenize_greedy
@@ -95,6 +97,19 @@ def explain_grammar(
     return facts.document.refusal is None
 
 
+def print_classes(
+    console: Console, classes: ClassTable, rows: Sequence[ClassRow], relation: str = ""
+) -> None:
+    """Print some of the largest classes as a table."""
+    title = f"the largest of {classes.n_classes:,} token classes" + (f" ({relation})" if relation else "")
+    table = Table(title=title, title_justify="left")
+    table.add_column("tokens", justify="right")
+    table.add_column("some of them")
+    for row in rows:
+        table.add_row(f"{row.size:,}", Text("  ".join(row.samples)))
+    console.print(table)
+
+
 def _read(path: Path) -> bytes:
     try:
         return read_whole(path, MOST_BYTES)
@@ -109,12 +124,7 @@ def _print(console: Console, facts: Facts) -> None:
     console.print(f"[bold]{compiled.strategy}[/bold]: {escape(facts.strategy)}", highlight=False)
     console.print(f"why: {escape(shown(compiled.reason, 800))}", style="dim", highlight=False)
     if classes.rows:
-        table = Table(title=f"the largest of {classes.n_classes:,} token classes", title_justify="left")
-        table.add_column("tokens", justify="right")
-        table.add_column("some of them")
-        for row in classes.rows[:TOP]:
-            table.add_row(f"{row.size:,}", Text("  ".join(row.samples)))
-        console.print(table)
+        print_classes(console, classes, classes.rows[:TOP])
         console.print(f"{classes.n_never:,} tokens are never allowed", style="dim", highlight=False)
     console.print(
         f"\n{shown(facts.document_is)}; darker: fewer tokens allowed (median "

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary
-from hybrid.compiled import CompiledGrammar
+from equivalence import TokenClasses, Vocabulary
 from hybrid.explain.characters import quoted
 from hybrid.values.once import remembered
 
@@ -48,10 +47,11 @@ class Allowed(NamedTuple):
 
 
 class ClassTable:
-    """The classes of a compiled grammar.
+    """The classes of a grammar.
 
     Args:
-        compiled: a grammar on any strategy. If its classes are not known, they are computed here.
+        vocabulary: the vocabulary of the grammar.
+        classes: the classes; None if there are none.
 
     Attributes:
         n_classes: number of classes; 0 if there are none.
@@ -60,9 +60,8 @@ class ClassTable:
         singles: how many classes have one token, and some of these tokens.
     """
 
-    def __init__(self, compiled: CompiledGrammar) -> None:
-        self._vocabulary: Vocabulary = compiled.vocabulary
-        classes = compiled.classes
+    def __init__(self, vocabulary: Vocabulary, classes: TokenClasses | None) -> None:
+        self._vocabulary = vocabulary
         self.n_classes = 0 if classes is None else classes.n_classes
         self.n_never = 0
         self.rows: list[ClassRow] = []
@@ -76,10 +75,14 @@ class ClassTable:
         self._starts = np.concatenate([[0], np.cumsum(counts)])[1:]
         self._sizes: NDArray[np.int64] = counts[1:].astype(np.int64)
         self._representatives = classes.representatives.astype(np.int64)
-        largest = np.argsort(-self._sizes, kind="stable")[:MOST_ROWS].tolist()
-        self.rows = [self._row(number, SAMPLES) for number in largest if self._sizes[number] > 1]
+        self.rows = [row for row in self.largest(MOST_ROWS) if row.size > 1]
         alone = self._representatives[self._sizes == 1]
         self.singles = ClassRow(len(alone), tuple(map(self._shown, self._spread(alone, MOST_ROWS))))
+
+    def largest(self, most: int) -> list[ClassRow]:
+        """Return the largest classes, the largest first."""
+        numbers = np.argsort(-self._sizes, kind="stable")[:most].tolist()
+        return [self._row(number, SAMPLES) for number in numbers]
 
     def allowed(self, bits: NDArray[np.uint8]) -> Allowed:
         """Return what a mask allows.

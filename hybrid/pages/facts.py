@@ -105,7 +105,7 @@ def facts_of(
     compiled_bytes = compiled.memory_size_bytes
     began = time.perf_counter()
     known = compiled.known_classes is not None
-    table = ClassTable(compiled)
+    table = ClassTable(compiled.vocabulary, compiled.classes)
     classified = time.perf_counter()
     is_given = text is not None
     if text is None:
