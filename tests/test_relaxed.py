@@ -309,6 +309,8 @@ def test_large_and_deep_schemas_are_listed_in_linear_time():
     assert found(wide) == [f"/properties/{name}/type" for name in names]
     large = {"oneOf": [{"enum": list(range(100_000))}, {"enum": ["a"]}], "type": ["integer", "string"]}
     assert found(large) == []
+    letters = "".join(map(chr, range(0x4E00, 0x9E00))) * 10
+    assert found(strings(pattern=f"^[{letters}]$")) == ["/pattern"]
     text = '{"items":' * 10_000 + "{}" + "}" * 10_000
     assert len(find_differences(text).relaxed) <= 1  # Python's reader may refuse it, and says so
 

@@ -233,8 +233,6 @@ class EarleyParser:
                     done: int | bytes = b"" if edge.kind == CLASS else 0
                     found += self._step(place.node, number, done, place.frame, byte)
             return found
-        if edges[place.edge].kind > BYTE:
-            return []
         return self._step(place.node, place.edge, place.done, place.frame, byte)
 
     def _step(self, node: int, number: int, done: int | bytes, frame: Frame, byte: int) -> list[Place]:

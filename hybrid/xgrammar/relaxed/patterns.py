@@ -159,9 +159,9 @@ def _needs_escape(piece: Piece) -> bool:
     if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
         return False
     ranges = ranges_of(piece.text)
-    return bool(ranges) and all(
-        last < ord(" ") or (first == last and chr(first) in SPECIAL) for first, last in ranges or ()
-    )
+    if not ranges:
+        return False
+    return all(last < ord(" ") or (first == last and chr(first) in SPECIAL) for first, last in ranges)
 
 
 def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
@@ -175,12 +175,12 @@ def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
             return None
         letters.append(piece)
         at += len(piece.text)
-    ranges = []
-    while letters:
-        first = ord(letters.pop(0).character)
-        is_range = len(letters) > 1 and letters[0].text == "-"
-        ranges.append((first, ord(letters[1].character) if is_range else first))
-        del letters[: 2 * is_range]
+    ranges, at = [], 0
+    while at < len(letters):
+        is_range = at + 2 < len(letters) and letters[at + 1].text == "-"
+        last = at + 2 if is_range else at
+        ranges.append((ord(letters[at].character), ord(letters[last].character)))
+        at = last + 1
     return ranges
 
 
