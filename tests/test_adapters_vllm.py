@@ -186,6 +186,11 @@ def test_nothing_is_made_for_other_backends_or_without_a_tokenizer(manager, back
     assert manager.XgrammarBackend.warm is None
 
 
+def test_an_engine_starts_with_a_vocabulary_that_cannot_spell_json(manager):
+    manager.StructuredOutputManager(config([b"a", b"b", b""], stops=[2], special={2}, size=3))
+    assert manager.XgrammarBackend.warm.compiler.hybrid.stats()["compilations"] > 1
+
+
 def test_an_engine_starts_with_a_tokenizer_that_xgrammar_refuses(manager, caplog):
     settings = small()
     settings.model_config.tokenizer.texts = None
