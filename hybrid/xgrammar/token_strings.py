@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from equivalence import GrammarError, Vocabulary
+from hybrid.values.once import made_once
 from hybrid.xgrammar.tag_formats import formats_of, list_of
 
 LISTS = ("exclude_tokens", "trigger_tokens")
@@ -58,11 +59,17 @@ def _replace(tag: Any, vocabulary: Vocabulary) -> bool:
 def _id_of(token: str, vocabulary: Vocabulary, may_be_empty: bool = False) -> int:
     if not token and not may_be_empty:
         raise GrammarError("the structural tag names an empty string as a token; name an id")
-    text = token.encode("utf-8", "surrogatepass")
-    try:
-        return vocabulary.tokens.index(text)
-    except ValueError:
+    found = _first_ids(vocabulary).get(token.encode("utf-8", "surrogatepass"))
+    if found is None:
         raise GrammarError(
             f"the structural tag names the token {token[:100]!r}, but no id of the vocabulary has this "
             "text; name an id"
-        ) from None
+        )
+    return found
+
+
+@made_once
+def _first_ids(vocabulary: Vocabulary) -> dict[bytes, int]:
+    """The first id of each text. Searching the tokens takes 3 ms for each string, and a tag may have
+    thousands."""
+    return {text: number for number, text in reversed([*enumerate(vocabulary.tokens)])}
