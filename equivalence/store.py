@@ -164,12 +164,13 @@ def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
 @contextlib.contextmanager
 def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO, int]]:
     """A file up to a size, and its size."""
-    # what is no file, such as a pipe that nobody writes to, must not let anybody wait
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with os.fdopen(os.open(path, flags), "rb") as stream:
+
+    def opener(name: str, flags: int) -> int:
+        # opening what is not a file, such as a pipe to which nobody writes, must not wait
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    with open(os.fspath(path), "rb", opener=opener) as stream:
         found = os.fstat(stream.fileno())
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(found.st_mode):
             raise OSError(errno.EINVAL, "this is not a regular file", os.fspath(path))
         if found.st_size > most:

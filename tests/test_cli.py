@@ -56,6 +56,11 @@ def test_classes_of_a_text_a_file_and_a_schema(vocabulary: str, tmp_path: Path) 
         assert all(word in printed for word in words)
 
 
+def test_a_refusal_by_xgrammar_has_no_places_in_its_source(tmp_path: Path) -> None:
+    assert "grammar_parser.cc" not in run("classes", 'root ::= "a" | "b', status=2)
+    assert str(tmp_path) in run("inspect", str(tmp_path), status=2).replace("\n", "")
+
+
 def test_how_files_are_read(tmp_path: Path) -> None:
     schema, data = tmp_path / "case.json", tmp_path / "bytes.gbnf"
     schema.write_text(json.dumps({"description": "", "schema": {"const": 7}, "tests": []}))

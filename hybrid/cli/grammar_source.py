@@ -16,6 +16,7 @@ import xgrammar
 
 from equivalence import GrammarError
 from hybrid.api.parallel import Source
+from hybrid.xgrammar.messages import shortened
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
 COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."
@@ -40,8 +41,8 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
     except RuntimeError as error:
         kind = "schema" if schema is not None else "grammar"
         raise GrammarError(
-            f"XGrammar refuses the {kind} {_short(text_or_file)}: {error}; pass a file or the text of "
-            "an EBNF/GBNF grammar or a JSON schema"
+            f"XGrammar refuses the {kind} {_short(text_or_file)}: {shortened(error)}; pass a file or the "
+            "text of an EBNF/GBNF grammar or a JSON schema"
         ) from error
 
 

@@ -42,11 +42,11 @@ DELETED = 0.5
 class InPieces:
     """A file that is written in small pieces, as on a slow disk; replaces `open` in `equivalence.store`."""
 
-    def __init__(self, *arguments: Any) -> None:
-        self.stream = open(*arguments)  # noqa: SIM115
+    def __init__(self, path: str, mode: str, **options: Any) -> None:
+        self.stream: Any = open(path, mode, **options)  # noqa: SIM115
 
-    def __enter__(self) -> InPieces:
-        return self
+    def __enter__(self) -> Any:
+        return self.stream if self.stream.readable() else self
 
     def __exit__(self, *_: object) -> None:
         self.stream.close()
