@@ -136,13 +136,10 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
 
 def kept(draft: Draft | Sequence[int], ids: Sequence[int]) -> int:
     """Return how many tokens of a draft equal the tokens that follow."""
-    count = 0
-    if not isinstance(draft, Draft):
-        while count < min(len(draft), len(ids)) and draft[count] == ids[count]:
-            count += 1
-        return count
-    after = {pair: node for node, pair in enumerate(zip(draft.parents, draft.tokens, strict=True))}
-    node = -1
+    is_tree = isinstance(draft, Draft)
+    tokens, parents = (draft.tokens, draft.parents) if is_tree else (draft, range(-1, len(draft) - 1))
+    after = {pair: node for node, pair in enumerate(zip(parents, tokens, strict=True))}
+    count, node = 0, -1
     while count < len(ids) and (node := after.get((node, ids[count]), -1)) >= 0:
         count += 1
     return count
