@@ -13,11 +13,9 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.mask_pieces import unite_row
 from cython.cimports.hybrid.classifier.rows import address_of_words
 from cython.cimports.hybrid.classifier.walker import Walker
-from cython.cimports.hybrid.values.gather import Gather, mark_tokens
-from cython.cimports.libc.string import memset
+from cython.cimports.hybrid.values.gather import Gather, mark_tokens, set_bits
 
 check_source(__name__)
 
@@ -58,27 +56,9 @@ class PieceGather(Gather):
         self.row_of_piece = np.empty(0, np.int64)
         self.large = []
 
-    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
-        """See `Gather`."""
-        memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
-        for word in range(self.n_classes // 32):
-            bits: cython.uint = class_mask[word]
-            piece: cython.Py_ssize_t = 32 * word
-            while bits:
-                if bits & 1:
-                    self.add(piece, out)
-                bits >>= 1
-                piece += 1
-        return 0
-
-    def add(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.int:
+    def set_tokens(self, piece: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
         """Set the bits of a piece's tokens."""
-        row = self.row_of(piece)
-        if row > 0:
-            unite_row(row, out)
-            return 0
         self.add_ranges(self.pieces.pool[self.pieces.starts[piece] : self.pieces.starts[piece + 1]], out)
-        return 0
 
     def row_of(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Like `Gather.row_of`, for pieces instead of classes."""
@@ -112,11 +92,9 @@ class PieceGather(Gather):
 
     def add_ranges(self, ranges: cython.const[cython.Py_ssize_t][::1], out: cython.uint[::1]) -> cython.void:
         """Set the bits of the tokens of some groups: first, end, first, end ..."""
-        one: cython.uint = 1
         for k in range(0, ranges.shape[0], 2):
-            for t in range(self.token_starts[ranges[k]], self.token_starts[ranges[k + 1]]):
-                token = cython.cast(cython.Py_ssize_t, self.tokens_of_groups[t])
-                out[token >> 5] |= one << (token & 31)
+            begin, end = self.token_starts[ranges[k]], self.token_starts[ranges[k + 1]]
+            set_bits(self.tokens_of_groups, begin, end, out)
 
     def look_at(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The row of a piece that is used for the first time; 0 if it is not large."""

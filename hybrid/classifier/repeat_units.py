@@ -22,6 +22,7 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, Node
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.repeat_units import Level
+from cython.cimports.hybrid.values.gather import set_bits
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
@@ -165,13 +166,11 @@ def rows_of_counts(
     place = np.full(NEVER + 1, -1, np.int16)
     place[np.asarray(counts)] = np.arange(counts.shape[0])
     at: cython.short[::1] = place
-    one: cython.uint = 1
     with cython.nogil:
         for g in range(begun.shape[0]):
             r: cython.Py_ssize_t = at[begun[g]]
             if r >= 0:
-                for t in range(token_starts[g], token_starts[g + 1]):
-                    row[r, tokens[t] >> 5] |= one << (tokens[t] & 31)
+                set_bits(tokens, token_starts[g], token_starts[g + 1], row[r])
         for r in range(1, counts.shape[0]):
             for w in range(n_words):
                 row[r, w] |= row[r - 1, w]

@@ -13,6 +13,8 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.values.gather import set_bits, unite_row
+from cython.cimports.libc.string import memset
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses
@@ -81,61 +83,26 @@ class Gather:
             if self.row_of_class[c] >= 0:
                 self.set_tokens(c, self.rows[self.row_of_class[c]])
 
-    @cython.final
     def set_tokens(self, number: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
         """Set the bits of a class's tokens."""
-        one: cython.uint = 1
         for p in range(self.starts[number], self.starts[number + 1]):
-            for k in range(self.pieces[p, 0], self.pieces[p, 1]):
-                token = cython.cast(cython.Py_ssize_t, self.tokens[k])
-                out[token >> 5] |= one << (token & 31)
-
-    @cython.final
-    def unite(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
-        """Set the bits of two rows.
-
-        Four words are read before any is written. So the compiler may vectorise them even though the arrays
-        might overlap.
-        """
-        w: cython.Py_ssize_t = 0
-        while w + 4 <= self.n_words:
-            first = out[w] | self.rows[one, w] | self.rows[other, w]
-            second = out[w + 1] | self.rows[one, w + 1] | self.rows[other, w + 1]
-            third = out[w + 2] | self.rows[one, w + 2] | self.rows[other, w + 2]
-            fourth = out[w + 3] | self.rows[one, w + 3] | self.rows[other, w + 3]
-            out[w] = first
-            out[w + 1] = second
-            out[w + 2] = third
-            out[w + 3] = fourth
-            w += 4
-        while w < self.n_words:
-            out[w] |= self.rows[one, w] | self.rows[other, w]
-            w += 1
+            set_bits(self.tokens, self.pieces[p, 0], self.pieces[p, 1], out)
 
     def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
         """Do what `expand` does, without checks: compiled code that calls this has checked both arguments."""
-        bits: cython.uint
-        c: cython.Py_ssize_t
-        waiting: cython.Py_ssize_t = -1  # rows are united in pairs, to access `out` half as often
-        for w in range(self.n_words):
-            out[w] = 0
+        memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
         for word in range((self.n_classes + 31) // 32):
-            bits = class_mask[word]
-            c = 32 * word
+            bits: cython.uint = class_mask[word]
+            c: cython.Py_ssize_t = 32 * word
             while bits and c < self.n_classes:
                 if bits & 1:
-                    row = self.row_of_class[c]
-                    if row < 0:
-                        self.set_tokens(c, out)
-                    elif waiting < 0:
-                        waiting = row
+                    row = self.row_of(c)
+                    if row:
+                        unite_row(row, out)
                     else:
-                        self.unite(waiting, row, out)
-                        waiting = -1
+                        self.set_tokens(c, out)
                 bits >>= 1
                 c += 1
-        if waiting >= 0:
-            self.unite(waiting, waiting, out)
         return 0
 
     def row_of(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
