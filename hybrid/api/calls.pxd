@@ -1,4 +1,4 @@
-from hybrid.classifier.computing_sequence cimport ComputingSequence
+from hybrid.classifier.cached_sequence cimport CachedSequence
 
 
 cdef class CheckedBitmask:
@@ -17,7 +17,7 @@ cdef class CheckedBitmask:
 
 
 cdef class Calls(CheckedBitmask):
-    cdef ComputingSequence sequence
+    cdef CachedSequence sequence
     cdef object bitmask
     cdef Py_ssize_t filled
     cdef object follower

@@ -22,8 +22,7 @@ import torch
 from cython.cimports.equivalence.atomic import count, published
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import number_of
-from cython.cimports.hybrid.classifier.cached_sequence import mask_of, take
-from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, mask_of, take
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
 from equivalence import forks
@@ -147,7 +146,7 @@ class Calls(CheckedBitmask):
 
     @_follower.setter
     def _follower(self, follower: Any) -> None:
-        self.sequence = follower if isinstance(follower, ComputingSequence) else None
+        self.sequence = follower if isinstance(follower, CachedSequence) else None
         self.follower = follower
 
     def remember(self, bitmask: Any, rows: TensorRows | None) -> None:

@@ -18,7 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.api.calls import Calls
-from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.lookup import Lookup
 
 from hybrid.api.calls import count_masks
@@ -118,7 +118,7 @@ def can_serve(calls: Calls, n_bytes: cython.Py_ssize_t, with_drafts: cython.bint
     Raises:
         MatcherError: it has terminated.
     """
-    known: ComputingSequence = calls.sequence
+    known: CachedSequence = calls.sequence
     if known is None or known.rows.n_bytes != n_bytes or (with_drafts and known.ends_without_stop):
         return False
     if known.ended:
@@ -198,7 +198,7 @@ def fill_trees(
     i: cython.Py_ssize_t
     for i in range(trees):
         calls: Calls = matchers[i]
-        known: ComputingSequence = calls.sequence
+        known: CachedSequence = calls.sequence
         if known is None or known.rows.n_bytes != n_bytes or known.ends_without_stop:
             left.append(i)
             continue

@@ -1,8 +1,7 @@
 """The follower for the strategy "classifier": no engine, a few look-ups for each token.
 
 What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is cached, without a lock, and
-`hybrid.classifier.computing_sequence.ComputingSequence` computes most of what is new. `ClassifierFollower`
-does the rest, and moves to new tables.
+computes most of what is new. `ClassifierFollower` does the rest, and moves to new tables.
 When: made by `hybrid.api.matcher.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
 (`hybrid.classifier.token_ids`), `ReplaceFollower` hands over a follower of the fallback strategy that has
@@ -17,8 +16,8 @@ from typing import Any, TypeVar
 
 from equivalence import BudgetExceeded, MatcherError
 from equivalence.deadline import Deadline
+from hybrid.classifier.cached_sequence import CachedSequence
 from hybrid.classifier.classifier import Session, forced_text
-from hybrid.classifier.computing_sequence import ComputingSequence
 from hybrid.classifier.mask_pieces import PieceGather
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.token_ids import ReadBothWays
@@ -34,7 +33,7 @@ MOST_FORCED_BYTES = 1 << 16
 Answer = TypeVar("Answer")
 
 
-class ClassifierFollower(ComputingSequence, Follower):
+class ClassifierFollower(CachedSequence, Follower):
     """Follows one sequence with its classifier.
 
     Args:
@@ -52,7 +51,7 @@ class ClassifierFollower(ComputingSequence, Follower):
     ) -> None:
         classifier = compiled.classifier
         assert classifier is not None
-        ComputingSequence.__init__(self, compiled, classifier, stops)
+        CachedSequence.__init__(self, compiled, classifier, stops)
         self.ends_without_stop = ends_without_stop
         self._temperature = temperature
         self.reset()
@@ -60,13 +59,12 @@ class ClassifierFollower(ComputingSequence, Follower):
     def reset(self) -> None:
         """See `Follower.reset`."""
         self.classifier.is_used = True
-        session = self.classifier.session
-        self.begin(session, session.start, session.steps, session.rows_for(self.stops))
+        self.begin(self.classifier.session)
 
     def fork(self) -> ClassifierFollower:
         """See `Follower.fork`."""
         twin = ClassifierFollower.__new__(ClassifierFollower)
-        ComputingSequence.__init__(twin, self.compiled, self.classifier, self.stops)
+        CachedSequence.__init__(twin, self.compiled, self.classifier, self.stops)
         twin.__dict__.update(self.__dict__)
         twin.follow(self)
         return twin
@@ -168,7 +166,7 @@ class ClassifierFollower(ComputingSequence, Follower):
             session = self.classifier.renew()
         if session is not self.session:
             config = session.store.migrate_from(self.session.store, self.config)
-            self.enter(session, config, session.steps, session.rows_for(self.stops))
+            self.enter(session, config)
         return session
 
     def _ask(self, question: Callable[[Session], Answer]) -> Answer:

@@ -20,7 +20,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.atomic import published
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.computing_sequence import ComputingSequence
+from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.rows import (
     Rows,
     address_of_stops,
@@ -195,7 +195,7 @@ class Lookup:
         for i in range(n):
             if self.followers[i] is None:
                 continue
-            follower: ComputingSequence = self.followers[i]
+            follower: CachedSequence = self.followers[i]
             steps: StepCache = follower.steps
             rows: Rows = follower.rows
             self.held.append(steps)
@@ -332,7 +332,7 @@ class Lookup:
         look_ahead_masks(masks)
         is_found: cython.bint = False
         for one, config, token in steps:
-            asked: ComputingSequence = one
+            asked: CachedSequence = one
             if token >= 0 and following(asked.steps, config, token) < 0:
                 is_found |= asked.step_of(config, token) >= 0
             else:
