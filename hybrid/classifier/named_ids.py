@@ -14,7 +14,6 @@ In Python the same took 3.5 us for each new token, 5 us for each new mask, and 2
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses, UnsupportedGrammar, Vocabulary
 from equivalence.network.token_ids import MARKER, MOST_GROUPS, Symbols, escaped
 from equivalence.runs.class_numbers import number_keys
+from hybrid.values.once import made_once
 
 check_source(__name__)
 
@@ -72,15 +72,7 @@ class TextIds:
         self.begin_alike = all(text[0] == MARKER for text in self.escaped.values())
 
 
-_known: weakref.WeakKeyDictionary[Vocabulary, TextIds] = weakref.WeakKeyDictionary()
-
-
-def text_ids(vocabulary: Vocabulary) -> TextIds:
-    """The `TextIds` of a vocabulary, computed once."""
-    found = _known.get(vocabulary)
-    if found is None:
-        found = _known[vocabulary] = TextIds(vocabulary)
-    return found
+text_ids = made_once(TextIds)
 
 
 def row_of_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint32]:

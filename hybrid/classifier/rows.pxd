@@ -33,7 +33,6 @@ cdef class Rows:
 
     cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
     cpdef int make(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Interned masks, object kept=*, object more=*) except -1
-    cdef int make_with(self, Spare spare, Py_ssize_t configuration, Py_ssize_t mask, const unsigned int[::1] given, bint is_changed, const unsigned int[::1] both, const unsigned int[::1] added) except -1
     cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
     cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil
     cdef void write_pairs(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs) noexcept nogil

@@ -191,13 +191,12 @@ class Rows:
 
         Args:
             configuration: a configuration of the session.
-            number: the number by which `shares` will look for the row.
+            number: the number by which `shares` will look for the row; odd if the text may end here.
             mask: the result of `Store.class_mask`.
             masks: the masks of the same store.
             kept, more: uint32[words of a row]: the bits of the classes' row that are kept, and the bits
                 that are added; ``None``: the row is unchanged.
         """
-        is_changed: cython.bint = kept is not None
         spare = spare_of(self.gather.n_words)
         if not 0 <= mask >> 1 < masks.count or number < 0:
             raise ValueError(f"there is no mask {mask}")
@@ -210,33 +209,16 @@ class Rows:
         words: cython.uint[::1] = spare.words[:n]  # after them may be old words of another grammar's masks
         for w in range(n):
             words[w] = cython.cast(cython.uint, masks.pool[begin + w] & WORD)
-        both: cython.const[cython.uint][::1] = words
-        added: cython.const[cython.uint][::1] = words
-        if is_changed:
-            both, added = kept, more
-            if both.shape[0] != self.gather.n_words or added.shape[0] != self.gather.n_words:
-                raise ValueError(f"a row has {self.gather.n_words} words")
-        self.make_with(spare, configuration, number, words, is_changed, both, added)
-        give_back(spare, self.gather.n_words)
-        return 0
-
-    def make_with(
-        self, spare: Spare, configuration: cython.Py_ssize_t, mask: cython.Py_ssize_t,
-        given: cython.const[cython.uint][::1], is_changed: cython.bint,
-        both: cython.const[cython.uint][::1], added: cython.const[cython.uint][::1],
-    ) -> cython.int:  # fmt: skip
-        """`make` after its checks; `both` and `added` are read if `is_changed`."""
-        whole: cython.bint = mask & 1
-        needed: cython.Py_ssize_t = -1 if is_changed else self.patch_at_once(given, whole, spare)
+        whole: cython.bint = number & 1
+        needed: cython.Py_ssize_t = self.patch_at_once(words, whole, spare) if kept is None else -1
         is_patch: cython.bint = needed >= 0
         if not is_patch:
             out = spare.row
             with cython.nogil:
-                self.gather.fill(given, out)
-                if is_changed:
-                    for w in range(out.shape[0]):
-                        out[w] = out[w] & both[w] | added[w]
-                needed = self.finish(out, whole)
+                self.gather.fill(words, out)
+            if kept is not None:
+                change_row(out, kept, more)
+            needed = self.finish(out, whole)
             is_patch = self.patch(out, spare.pairs)
         source: cython.Py_ssize_t
         size: cython.Py_ssize_t
@@ -250,13 +232,14 @@ class Rows:
             self.bases.append(made)
             del self.bases[:-BASES]
             source = address_of_words(made) | needed
-        if mask >= self.of_mask.shape[0]:
-            self.nbytes += 8 * (2 * mask - self.of_mask.shape[0])
-            self.of_mask = _longer(self.of_mask, 2 * mask)
+        if number >= self.of_mask.shape[0]:
+            self.nbytes += 8 * (2 * number - self.of_mask.shape[0])
+            self.of_mask = _longer(self.of_mask, 2 * number)
         self.rows.append(made)
-        self.of_mask[mask] = source
+        self.of_mask[number] = source
         self.nbytes += size + ROW_BYTES
         self.note(configuration, source)
+        give_back(spare, self.gather.n_words)
         return 0
 
     def patch_at_once(
@@ -408,6 +391,20 @@ class Rows:
             else:
                 out[self.stops[i] >> 5] &= ~(one << (self.stops[i] & 31))
         return not self.is_full(0, out)
+
+
+def change_row(
+    row: cython.uint[::1], kept: cython.const[cython.uint][::1], more: cython.const[cython.uint][::1]
+) -> None:
+    """Keep some bits of a row, and add others.
+
+    Raises:
+        ValueError: arrays of different lengths.
+    """
+    if kept.shape[0] != row.shape[0] or more.shape[0] != row.shape[0]:
+        raise ValueError(f"a row has {row.shape[0]} words")
+    for w in range(row.shape[0]):
+        row[w] = row[w] & kept[w] | more[w]
 
 
 def _longer(numbers: Any, size: int) -> NDArray[np.int64]:
