@@ -1,5 +1,6 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
+from equivalence.parser.character_loops cimport CharacterLoops
 from equivalence.parser.space cimport Space
 from equivalence.trie.nodes cimport Node
 
@@ -22,6 +23,7 @@ cdef struct Event:
 
 cdef class Walks:
     cdef Space space
+    cdef CharacterLoops loops
     cdef Account account
     cdef readonly Interned outcomes
     cdef const Node[::1] nodes

@@ -19,7 +19,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.parser.character_loops import find_character_loop
+from cython.cimports.equivalence.parser.character_loops import CharacterLoops
 from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
@@ -83,6 +83,7 @@ class Walks:
         if nodes.ndim != 2 or nodes.shape[1] != 8:
             raise ValueError(f"nodes of shape {nodes.shape}, not [N + 1, 8]")
         self.space = space
+        self.loops = CharacterLoops(space)
         self.account = space.account
         self.nodes = of_array(nodes, TRIE_NODE)
         self.suffix_parent = suffix_parent
@@ -277,13 +278,13 @@ class Walks:
             self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
             self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
             if byte >= 0x80 and not self.space.facts[configuration].characters_known:
-                find_character_loop(self.space, configuration)
+                self.loops.find(configuration)
         elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
                 configuration == self.levels[max(d - 2, 0)].configuration
                 or configuration == self.levels[max(d - 3, 0)].configuration
             ):
-                find_character_loop(self.space, configuration)
+                self.loops.find(configuration)
 
     def descend(self, i, d):
         """Continue with the children of a node at depth d. Return their depth."""

@@ -1,17 +1,14 @@
-from equivalence.parser.space cimport Space
+from equivalence.parser.character_loops cimport CharacterLoops
 
 
-cdef class Counters:
-    cdef Space space
+cdef class Counters(CharacterLoops):
     cdef readonly bint any
     cdef int[::1] replaced
     cdef int[::1] reach
     cdef int[::1] loops
-    cdef Py_ssize_t[::1] inside
     cdef Py_ssize_t room
 
     cdef Py_ssize_t with_smaller_count(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil
-    cdef int find(self, Py_ssize_t configuration) except -1 nogil
+    cdef int find_replacement(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t tail_with_smaller_count(self, Py_ssize_t tail) except -1 nogil
-    cdef int find_character_loop(self, Py_ssize_t configuration) except -1 nogil
     cdef int grow(self) except -1

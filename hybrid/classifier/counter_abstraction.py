@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.utf8 import utf8_step
-from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP, loops_on_others
+from cython.cimports.equivalence.parser.character_loops import CharacterLoops
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
@@ -33,7 +32,7 @@ ANY = cython.declare(cython.int, 1 << 30)
 
 @cython.no_gc
 @cython.cclass
-class Counters:
+class Counters(CharacterLoops):
     """The known facts about configurations with counters.
 
     Args:
@@ -45,15 +44,12 @@ class Counters:
         reach: both read the same texts of fewer bytes than this.
         loops: if the facts say that the configuration stays the same, it does so for fewer bytes than this.
         room: the reach that is being computed.
-        inside: scratch space of `find_character_loop`, by state of the UTF-8 decoder.
     """
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
         account: Account = space.account
-        self.inside = account.new_integers(8)
-        self.inside[:] = 0
         size: cython.Py_ssize_t = 64 if self.any else 0  # not used without counters
         account.claim(12 * size)
         self.replaced = account.new_ints(size)
@@ -71,10 +67,10 @@ class Counters:
             with cython.gil:
                 self.grow()
         if self.replaced[configuration] == UNKNOWN:
-            self.find(configuration)
+            self.find_replacement(configuration)
         return self.replaced[configuration] if height < self.reach[configuration] else configuration
 
-    def find(self, configuration: cython.Py_ssize_t) -> cython.int:
+    def find_replacement(self, configuration: cython.Py_ssize_t) -> cython.int:
         """Find the replacement of a configuration."""
         self.room = ANY
         changed: cython.bint = False
@@ -132,43 +128,14 @@ class Counters:
         self.room = min(self.room, room)
         return self.space.stacks.frame(state, fewer, self.space.stacks.frames[frame].tail)
 
-    def find_character_loop(self, configuration: cython.Py_ssize_t) -> cython.int:
-        """Like `find_character_loop` of `equivalence.parser.character_loops`, if counts may be forgotten
-        after a character."""
-        self.space.facts[configuration].characters_known = 1
-        if loops_on_others(self.space, configuration):
-            self.space.facts[configuration].character_loop = BYTE_LOOP
-            return 0
-        reach: cython.Py_ssize_t = ANY
-        state: cython.Py_ssize_t
-        byte: cython.Py_ssize_t
-        n_read: cython.Py_ssize_t
-        for state in range(8):
-            self.inside[state] = -1
-        self.inside[0] = configuration
-        for n_read in range(4):
-            for state in range(8):
-                if self.inside[state] < 0 or (state == 0) != (n_read == 0):
-                    continue
-                if self.space.facts[self.inside[state]].label != 0:
-                    return 0
-                for byte in range(0x80, 0xF5):
-                    state_after = utf8_step(state, byte)
-                    if state_after < 0:
-                        continue
-                    following = self.space.after(self.inside[state], self.space.class_of_byte[byte])
-                    if following == REJECT:
-                        return 0
-                    known = self.inside[state_after]
-                    if known >= 0 and known != following:
-                        if state_after != 0 or self.with_smaller_count(following, 0) != configuration:
-                            return 0
-                        reach = min(reach, self.reach[following])
-                        following = configuration
-                    self.inside[state_after] = following
-        self.loops[configuration] = min(self.loops[configuration], reach)
-        self.space.facts[configuration].character_loop = 1
-        return 0
+    def is_back(self, following, configuration):
+        """See `CharacterLoops`. A configuration that differs only in its counts is the same."""
+        if following == configuration:
+            return True
+        if not self.any or self.with_smaller_count(following, 0) != configuration:
+            return False
+        self.loops[configuration] = min(self.loops[configuration], self.reach[following])
+        return True
 
     def grow(self) -> cython.int:
         """Make room for as many configurations as the space has room for."""

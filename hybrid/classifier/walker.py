@@ -22,7 +22,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.parser.character_loops import find_character_loop
 from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
@@ -424,10 +423,7 @@ class Walker(WalkOutput):
                 or configuration == self.path[max(d - 2, 0)].configuration
                 or configuration == self.path[max(d - 3, 0)].configuration
             ):
-                if self.counters.any:
-                    self.counters.find_character_loop(configuration)
-                else:
-                    find_character_loop(self.space, configuration)
+                self.counters.find(configuration)
         return 0
 
     @cython.final
