@@ -143,7 +143,7 @@ def add_chain(
     node: cython.Py_ssize_t = PADDING
     if follower is not None:
         node = lookup.add(sequence, -1, 0)
-    lookup.row(node, address)
+    lookup.add_row(node, address)
     if not tokens:
         return 0
     token: cython.Py_ssize_t
@@ -151,7 +151,7 @@ def add_chain(
         if node != PADDING:
             node = PADDING if token == -1 else lookup.add(sequence, node, token)
         address += row_stride
-        lookup.row(node, address)
+        lookup.add_row(node, address)
     return 0
 
 
@@ -246,7 +246,7 @@ def add_tree(
         node = waiting[n_waiting, 0]
         parent = waiting[n_waiting, 1]
         added = lookup.add(sequence, parent, tokens[node])
-        lookup.row(added, address + row_stride * node)
+        lookup.add_row(added, address + row_stride * node)
         for after, above in ((siblings[node], parent), (children[node], added)):
             if after == -1:
                 continue

@@ -1,17 +1,28 @@
+cdef struct Node:
+    Py_ssize_t sequence, parent, token, config, source
+
+
+cdef struct Tables:
+    Py_ssize_t first_row, first_node, steps, last_slot, masks, n_masks, stops, n_stops, config, n_bits
+
+
+cdef struct Row:
+    Py_ssize_t source, address, node
+
+
 cdef class Lookup:
     cdef readonly list followers
     cdef readonly list held
     cdef readonly Py_ssize_t n_left
     cdef Py_ssize_t n_nodes
     cdef Py_ssize_t n_rows
-    cdef Py_ssize_t[::1] nodes
-    cdef Py_ssize_t[::1] place
-    cdef Py_ssize_t[::1] where
-    cdef Py_ssize_t[::1] begins
+    cdef Node[::1] nodes
+    cdef Tables[::1] tables
+    cdef Row[::1] rows
 
     cdef Py_ssize_t follow(self, object follower) except -1
     cdef Py_ssize_t add(self, Py_ssize_t sequence, Py_ssize_t parent, Py_ssize_t token) noexcept
-    cdef void row(self, Py_ssize_t node, Py_ssize_t address) noexcept
+    cdef void add_row(self, Py_ssize_t node, Py_ssize_t address) noexcept
     cdef bint is_left(self, Py_ssize_t node) noexcept nogil
     cdef void look_and_copy(self, bint copies, Py_ssize_t full, Py_ssize_t refused, Py_ssize_t n_bytes) noexcept nogil
     cdef void look_up(self) noexcept nogil

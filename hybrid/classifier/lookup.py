@@ -18,6 +18,7 @@ import contextlib
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.atomic import published
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
@@ -35,17 +36,13 @@ from cython.cimports.hybrid.classifier.rows import (
 from cython.cimports.hybrid.classifier.step_cache import StepCache, following, following_at
 
 from equivalence import BudgetExceeded
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-# the numbers of a node: its sequence, its parent (-1: none), the token that leads to it from there, its
-# configuration, and where its mask is, in the form of `Rows`
-SEQUENCE = cython.declare(cython.Py_ssize_t, 0)
-PARENT = cython.declare(cython.Py_ssize_t, 1)
-TOKEN = cython.declare(cython.Py_ssize_t, 2)
-CONFIG = cython.declare(cython.Py_ssize_t, 3)
-SOURCE = cython.declare(cython.Py_ssize_t, 4)
-NODE = cython.declare(cython.Py_ssize_t, 5)
+NODE = Kind("sequence parent token config source")
+TABLES = Kind("first_row first_node steps last_slot masks n_masks stops n_stops config n_bits")
+ROW = Kind("source address node")
 
 # these replace a configuration: it is not known, the token is not accepted, the text has ended, or one of
 # the last two holds for an earlier node
@@ -53,18 +50,6 @@ UNKNOWN = cython.declare(cython.Py_ssize_t, -1)
 REFUSED = cython.declare(cython.Py_ssize_t, 0)
 ENDED = cython.declare(cython.Py_ssize_t, -2)
 BELOW = cython.declare(cython.Py_ssize_t, -3)
-
-# the numbers of a sequence, for `look_up_unknown`: where its steps are, and their last slot; where the masks
-# of configurations are, and how many; its stop ids, and how many; its configuration; bits of a row
-STEPS = cython.declare(cython.Py_ssize_t, 0)
-LAST_SLOT = cython.declare(cython.Py_ssize_t, 1)
-MASKS = cython.declare(cython.Py_ssize_t, 2)
-N_MASKS = cython.declare(cython.Py_ssize_t, 3)
-STOPS = cython.declare(cython.Py_ssize_t, 4)
-N_STOPS = cython.declare(cython.Py_ssize_t, 5)
-CURRENT = cython.declare(cython.Py_ssize_t, 6)
-N_BITS = cython.declare(cython.Py_ssize_t, 7)
-PLACE = cython.declare(cython.Py_ssize_t, 8)
 
 # these replace a row's node: the row is padding, or its content is given
 PADDING = cython.declare(cython.Py_ssize_t, -1)
@@ -88,23 +73,21 @@ class Lookup:
 
     Attributes:
         followers: those of the sequences; None if the rows are given.
-        begins: two numbers for each sequence: its first row and its first node.
-        nodes: five numbers for each node, see above; parents come before their children.
-        where: eight numbers for each sequence, see above.
-        place: three numbers for each row: what is copied to it (an address in the form of `Rows`; 0:
-            nothing), its own address, and its node.
+        nodes: for each node its sequence, its parent (-1: none), the token that leads to it from there, its
+            configuration, and where its mask is, in the form of `Rows`; parents come before their children.
+        tables: for each sequence its first row and its first node; where its steps are, and their last slot;
+            where the masks of configurations are, and how many; its stop ids, and how many; its
+            configuration; bits of a row.
+        rows: for each row what is copied to it (an address in the form of `Rows`; 0: nothing), its own
+            address, and its node.
         held: objects that must stay in memory while rows are copied.
         n_left: number of unknown nodes.
     """
 
     def __init__(self, most_sequences: cython.Py_ssize_t, most: cython.Py_ssize_t) -> None:
-        # one array, because each array costs a few microseconds with cold caches
-        numbers: cython.Py_ssize_t[::1] = np.empty((NODE + 3) * most + (PLACE + 2) * most_sequences, np.int64)
-        self.nodes = numbers[: NODE * most]
-        self.place = numbers[NODE * most : (NODE + 3) * most]
-        rest = numbers[(NODE + 3) * most :]
-        self.begins = rest[: 2 * most_sequences]
-        self.where = rest[2 * most_sequences :]
+        self.nodes = empty(NODE, most)
+        self.tables = empty(TABLES, most_sequences)
+        self.rows = empty(ROW, most)
         self.followers, self.held = [], []
         self.n_nodes = self.n_rows = self.n_left = 0
 
@@ -112,34 +95,34 @@ class Lookup:
         """Add a sequence, and return its number. Its nodes and rows must be added next."""
         sequence: cython.Py_ssize_t = len(self.followers)
         self.followers.append(follower)
-        self.begins[2 * sequence + 0] = self.n_rows
-        self.begins[2 * sequence + 1] = self.n_nodes
+        self.tables[sequence].first_row = self.n_rows
+        self.tables[sequence].first_node = self.n_nodes
         return sequence
 
     def add(self, sequence, parent, token):
         """Add a node, and return its number. There must be room for it."""
         node = self.n_nodes
-        self.nodes[NODE * node + SEQUENCE] = sequence
-        self.nodes[NODE * node + PARENT] = parent
-        self.nodes[NODE * node + TOKEN] = token
-        self.nodes[NODE * node + CONFIG] = UNKNOWN
-        self.nodes[NODE * node + SOURCE] = 0
+        self.nodes[node].sequence = sequence
+        self.nodes[node].parent = parent
+        self.nodes[node].token = token
+        self.nodes[node].config = UNKNOWN
+        self.nodes[node].source = 0
         self.n_nodes += 1
         return node
 
-    def row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
+    def add_row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
         """Add a row at an address, for a node or, with -1, as padding. There must be room for it."""
-        self.place[3 * self.n_rows + 0] = 0
-        self.place[3 * self.n_rows + 1] = address
-        self.place[3 * self.n_rows + 2] = node
+        self.rows[self.n_rows].source = 0
+        self.rows[self.n_rows].address = address
+        self.rows[self.n_rows].node = node
         self.n_rows += 1
 
     def set_rows(self, sequence: cython.Py_ssize_t, masks: cython.uint[:, ::1]) -> None:
         """Set what is copied to the rows of a sequence."""
-        row = self.begins[2 * sequence + 0]
+        row = self.tables[sequence].first_row
         for i in range(masks.shape[0]):
-            self.place[3 * (row + i) + 0] = address_of_words(masks[i])
-            self.place[3 * (row + i) + 2] = GIVEN
+            self.rows[row + i].source = address_of_words(masks[i])
+            self.rows[row + i].node = GIVEN
         self.held.append(masks)
 
     def n_accepted(self, sequence: cython.Py_ssize_t) -> int:
@@ -147,11 +130,9 @@ class Lookup:
         count: cython.Py_ssize_t = 0
         end = self.n_nodes
         if sequence + 1 < len(self.followers):
-            end = self.begins[2 * (sequence + 1) + 1]
-        for i in range(self.begins[2 * sequence + 1], end):
-            count += self.nodes[NODE * i + PARENT] >= 0 and (
-                self.nodes[NODE * i + CONFIG] > 0 or self.nodes[NODE * i + CONFIG] == ENDED
-            )
+            end = self.tables[sequence + 1].first_node
+        for i in range(self.tables[sequence].first_node, end):
+            count += self.nodes[i].parent >= 0 and (self.nodes[i].config > 0 or self.nodes[i].config == ENDED)
         return count
 
     def fill(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t, n_bytes: cython.Py_ssize_t) -> bool:
@@ -177,16 +158,16 @@ class Lookup:
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
             if self.is_left(i):
-                found.add(self.nodes[NODE * i + SEQUENCE])
+                found.add(self.nodes[i].sequence)
         for i in range(self.n_nodes):
-            if self.nodes[NODE * i + SEQUENCE] in found:
-                self.nodes[NODE * i + CONFIG] = BELOW
+            if self.nodes[i].sequence in found:
+                self.nodes[i].config = BELOW
         return sorted(found)
 
     def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
         """Whether a node is unknown."""
-        config = self.nodes[NODE * node + CONFIG]
-        return config == UNKNOWN or (config > 0 and self.nodes[NODE * node + SOURCE] == 0)
+        config = self.nodes[node].config
+        return config == UNKNOWN or (config > 0 and self.nodes[node].source == 0)
 
     def look_up_unknown(self, copies, full, refused, n_bytes):
         """Look up what is not known yet. Copy if `copies` is set and everything is known."""
@@ -201,14 +182,14 @@ class Lookup:
             self.held.append(steps)
             self.held.append(rows)
             # a number that says how much may be read comes before the address
-            self.where[PLACE * i + LAST_SLOT] = published(cython.address(steps.last))
-            self.where[PLACE * i + STEPS] = published(cython.address(steps.address))
-            self.where[PLACE * i + N_MASKS] = published(cython.address(rows.size))
-            self.where[PLACE * i + MASKS] = published(cython.address(rows.address))
-            self.where[PLACE * i + STOPS] = address_of_stops(rows)
-            self.where[PLACE * i + N_STOPS] = rows.stops.shape[0]
-            self.where[PLACE * i + CURRENT] = ENDED if follower.ended else follower.config
-            self.where[PLACE * i + N_BITS] = 8 * rows.n_bytes
+            self.tables[i].last_slot = published(cython.address(steps.last))
+            self.tables[i].steps = published(cython.address(steps.address))
+            self.tables[i].n_masks = published(cython.address(rows.size))
+            self.tables[i].masks = published(cython.address(rows.address))
+            self.tables[i].stops = address_of_stops(rows)
+            self.tables[i].n_stops = rows.stops.shape[0]
+            self.tables[i].config = ENDED if follower.ended else follower.config
+            self.tables[i].n_bits = 8 * rows.n_bytes
         if self.n_rows <= LOCKED_UP_TO:
             self.look_and_copy(copies, full, refused, n_bytes)
         else:
@@ -228,41 +209,33 @@ class Lookup:
         left: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
-            if self.nodes[NODE * i + SOURCE] != 0:
+            if self.nodes[i].source != 0:
                 continue
-            of = self.nodes[NODE * i + SEQUENCE]
-            config = self.nodes[NODE * i + CONFIG]
+            of = self.nodes[i].sequence
+            config = self.nodes[i].config
             if config == UNKNOWN:
-                config = (
-                    self.where[PLACE * of + CURRENT]
-                    if self.nodes[NODE * i + PARENT] < 0
-                    else self.step_from_parent(i)
-                )
-                self.nodes[NODE * i + CONFIG] = config
+                config = self.tables[of].config if self.nodes[i].parent < 0 else self.step_from_parent(i)
+                self.nodes[i].config = config
             if config > 0:
-                self.nodes[NODE * i + SOURCE] = source_at(
-                    self.where[PLACE * of + MASKS], self.where[PLACE * of + N_MASKS], config
-                )
+                self.nodes[i].source = source_at(self.tables[of].masks, self.tables[of].n_masks, config)
             left += self.is_left(i)
         self.n_left = left
 
     def step_from_parent(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a node that has a parent, or the value that replaces it."""
-        parent = self.nodes[NODE * node + PARENT]
-        above = self.nodes[NODE * parent + CONFIG]
+        parent = self.nodes[node].parent
+        above = self.nodes[parent].config
         if above <= 0:
             return UNKNOWN if above == UNKNOWN else BELOW
-        of, token = self.nodes[NODE * node + SEQUENCE], self.nodes[NODE * node + TOKEN]
-        if not 0 <= token < self.where[PLACE * of + N_BITS]:
+        of, token = self.nodes[node].sequence, self.nodes[node].token
+        if not 0 <= token < self.tables[of].n_bits:
             return REFUSED
-        is_stop = is_stop_at(self.where[PLACE * of + STOPS], self.where[PLACE * of + N_STOPS], token)
+        is_stop = is_stop_at(self.tables[of].stops, self.tables[of].n_stops, token)
         if not is_stop:
-            after = following_at(
-                self.where[PLACE * of + STEPS], self.where[PLACE * of + LAST_SLOT], above, token
-            )
+            after = following_at(self.tables[of].steps, self.tables[of].last_slot, above, token)
             if after >= 0:
                 return after  # 0 is `REFUSED`
-        source = self.nodes[NODE * parent + SOURCE]
+        source = self.nodes[parent].source
         if source == 0:
             return UNKNOWN
         if not allows(source, token):
@@ -276,24 +249,24 @@ class Lookup:
         source: cython.Py_ssize_t = 0
         row: cython.Py_ssize_t
         for row in range(self.n_rows):
-            node = self.place[3 * row + 2]
+            node = self.rows[row].node
             if node == GIVEN:
                 continue
             if node == PADDING:
-                self.place[3 * row + 0] = source if is_refused else full
+                self.rows[row].source = source if is_refused else full
                 continue
-            config = self.nodes[NODE * node + CONFIG]
-            if self.nodes[NODE * node + PARENT] < 0:
+            config = self.nodes[node].config
+            if self.nodes[node].parent < 0:
                 is_refused = False
             if config > 0:
-                source = self.nodes[NODE * node + SOURCE]
+                source = self.nodes[node].source
             elif not repeats:
                 source = 0 if config == BELOW else refused
             elif config == ENDED:
                 source = full
             else:
                 is_refused = True  # and the row before is copied
-            self.place[3 * row + 0] = source
+            self.rows[row].source = source
 
     def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
         """Copy to the rows what `plan_copies` wrote.
@@ -303,32 +276,27 @@ class Lookup:
         """
         row: cython.Py_ssize_t
         for row in range(self.n_rows):
-            if row + 1 < self.n_rows and self.place[3 * (row + 1) + 0] != 0:
-                fetch_row(self.place[3 * (row + 1) + 0], self.place[3 * (row + 1) + 1], n_bytes)
-            if self.place[3 * row + 0] != 0:
-                copy_row(self.place[3 * row + 0], self.place[3 * row + 1], n_bytes)
+            if row + 1 < self.n_rows and self.rows[row + 1].source != 0:
+                fetch_row(self.rows[row + 1].source, self.rows[row + 1].address, n_bytes)
+            if self.rows[row].source != 0:
+                copy_row(self.rows[row].source, self.rows[row].address, n_bytes)
 
     def find_once(self) -> cython.bint:
         """Compute the masks and the steps of all nodes with known parents. Return whether any became
         known."""
-        nodes = self.nodes
         masks: list = []
         steps: list = []
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
-            config = nodes[NODE * i + CONFIG]
-            follower = self.followers[nodes[NODE * i + SEQUENCE]]
-            if config > 0:
-                if nodes[NODE * i + SOURCE] == 0:
-                    masks.append((follower, config))
-            elif (
-                config == UNKNOWN
-                and nodes[NODE * i + PARENT] >= 0
-                and nodes[NODE * nodes[NODE * i + PARENT] + CONFIG] > 0
-            ):
-                steps.append(
-                    (follower, nodes[NODE * nodes[NODE * i + PARENT] + CONFIG], nodes[NODE * i + TOKEN])
-                )
+            node = self.nodes[i]
+            follower = self.followers[node.sequence]
+            if node.config > 0:
+                if node.source == 0:
+                    masks.append((follower, node.config))
+            elif node.config == UNKNOWN and node.parent >= 0:
+                above = self.nodes[node.parent].config
+                if above > 0:
+                    steps.append((follower, above, node.token))
         look_ahead_masks(masks)
         is_found: cython.bint = False
         for one, config, token in steps:
