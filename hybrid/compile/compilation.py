@@ -100,35 +100,26 @@ class Compilation(EngineStrategies):
 
     def _on_classifier(self, job: Job) -> CompiledGrammar:
         """Build a classifier, or compile the grammar on the next possible strategy."""
-        classes = classifier = None
-        refused = unexplored = ""
-        read, features, timings, deadline = job.read, job.features, job.timings, job.deadline
-        ids = None
+        classes = classifier = ids = None
+        read, deadline = job.read, job.deadline
         own = self.own_deadline(deadline)
         try:
-            refuse_beyond_stacks(features, read.features)
-            if features.only_ids:
+            refuse_beyond_stacks(job.features, read.features)
+            if job.features.only_ids:
                 read, symbols = ids_as_bytes(read)
                 ids = NamedIds(symbols, self.vocabulary)
             if self.settings.walks:
-                walked = self._on_walks(job, read, ids, own)
-                if isinstance(walked, CompiledGrammar):
-                    return walked
-                classes, network, unexplored = None, None, walked
-            else:
-                classes, network, unexplored = self.explored(read, own, deadline)
-            if classes is None or network is None:
-                refused = unexplored
-            else:
-                began = time.perf_counter()
-                classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
+                return self._on_walks(job, read, ids, own)
+            classes, network = self.explored(job, read, own)
+            began = time.perf_counter()
+            classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self.refuse_to_fall_back(error, deadline)
             refused = str(error)
         if classifier is None or classes is None:  # the memory used so far has been freed
-            return self.on_classes(job, f"no classifier: {refused}", None if ids else classes, unexplored)
-        timings.update(classes.seconds)
-        timings["classifier"] = time.perf_counter() - began
+            return self.on_classes(job, f"no classifier: {refused}", None if ids else classes)
+        job.timings.update(classes.seconds)
+        job.timings["classifier"] = time.perf_counter() - began
         if ids:
             classes = ids.refined(classes, self.vocabulary)
         reason = reason_of(classes, self.vocabulary)
@@ -139,26 +130,27 @@ class Compilation(EngineStrategies):
 
         return CompiledGrammar(
             strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=job.grammar,
-            found=classes, features=features, classifier=classifier, budget=self.settings.budget,
-            timings=timings, mask_seconds=self.settings.budget.mask_seconds,
+            found=classes, features=job.features, classifier=classifier, budget=self.settings.budget,
+            timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_walks(
         self, job: Job, read: ParsedGrammar, ids: NamedIds | None, own: Deadline
-    ) -> CompiledGrammar | str:
-        """A classifier that gets its masks from walks until there are classes; or the reason why not."""
+    ) -> CompiledGrammar:
+        """A classifier that gets its masks from walks until there are classes.
+
+        Raises:
+            UnsupportedGrammar, BudgetExceeded: that is impossible.
+        """
         budget = self.settings.budget
         began = time.perf_counter()
-        try:
-            build = partial(
-                network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-            )
+        build = partial(
+            network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+        )
+        with job.exploring():
             network = optimised_by(self.guard.optimise(own), build)
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            self.refuse_to_fall_back(error, job.deadline)
-            return str(error)
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(

@@ -10,6 +10,8 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -40,16 +42,27 @@ class Job:
         timings: the seconds of each phase so far.
         deadline: the deadline of the call.
         read, features: what XGrammar's serialised form says, and what it needs; set as soon as it is read.
+        unexplored: why its network cannot be explored; empty if that is not known.
     """
 
     read: ParsedGrammar
     features: Features
+    unexplored = ""
 
     def __init__(
         self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline
     ) -> None:  # fmt: skip
         self.grammar, self.deadline = grammar, deadline
         self.timings = {"parse": parsing}
+
+    @contextmanager
+    def exploring(self) -> Iterator[None]:
+        """Record the reason if the grammar is refused in a ``with`` statement."""
+        try:
+            yield
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            self.unexplored = str(error)
+            raise
 
 
 class EngineStrategies:
@@ -84,36 +97,27 @@ class EngineStrategies:
             raise error
 
     def explored(
-        self, grammar: ParsedGrammar | dict[str, Any], own: Deadline, deadline: Deadline
-    ) -> tuple[TokenClasses | None, Network | None, str]:
-        """The explored classes and the network; or the reason why there are none."""
-        budget = self.settings.budget
-        try:
-            explore = partial(
-                classes_and_network,
-                grammar,
-                self.vocabulary,
-                "acceptance",
-                budget.capacity,
-                budget.states,
-                own,
-            )
-            classes, network = optimised_by(self.guard.optimise(own), explore)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            self.refuse_to_fall_back(error, deadline)
-            return None, None, str(error)
-        return classes, network, ""
+        self, job: Job, grammar: ParsedGrammar | dict[str, Any], own: Deadline
+    ) -> tuple[TokenClasses, Network]:
+        """The explored classes and the network of a job's grammar.
 
-    def on_classes(
-        self, job: Job, cause: str = "", classes: TokenClasses | None = None, unexplored: str = ""
-    ) -> CompiledGrammar:
+        Raises:
+            UnsupportedGrammar, BudgetExceeded: it cannot be explored.
+        """
+        budget = self.settings.budget
+        explore = partial(
+            classes_and_network, grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
+        )
+        with job.exploring():
+            return optimised_by(self.guard.optimise(own), explore)
+
+    def on_classes(self, job: Job, cause: str = "", classes: TokenClasses | None = None) -> CompiledGrammar:
         """Compile a grammar that was read on representatives, or else on the engine.
 
         Args:
             job: the grammar.
             cause: why it has no classifier; "" if none was asked for.
             classes: the token classes, if they are known.
-            unexplored: why exploring cannot give classes, if that is known.
 
         Raises:
             UnsupportedGrammar, BudgetExceeded: it has no classes, and representatives were asked for.
@@ -121,18 +125,21 @@ class EngineStrategies:
         serialized = job.read.whole()
         changed, grammar = shield_root(serialized), in_xgrammar(job.grammar)
         if job.features.beyond_stacks:
-            classes, unexplored = None, beyond_stacks(job.features)
+            classes, job.unexplored = None, beyond_stacks(job.features)
             if self.settings.strategy == "representatives":
                 raise UnsupportedGrammar(
-                    f"{unexplored}; use strategy='auto', which can run the grammar without representatives"
+                    f"{job.unexplored}; use strategy='auto', which can run the grammar without "
+                    "representatives"
                 )
-        elif classes is None and not unexplored:
-            own = self.own_deadline(job.deadline)
-            classes, _, unexplored = self.explored(serialized, own, job.deadline)
+        elif classes is None and not job.unexplored:
+            try:
+                classes, _ = self.explored(job, serialized, self.own_deadline(job.deadline))
+            except (UnsupportedGrammar, BudgetExceeded) as error:
+                self.refuse_to_fall_back(error, job.deadline)
         if classes is None:
             safe = as_changed(grammar, serialized, changed)
-            reason = f"no token classes: {unexplored}"
-            if cause and not cause.endswith(f": {unexplored}"):
+            reason = f"no token classes: {job.unexplored}"
+            if cause and not cause.endswith(f": {job.unexplored}"):
                 reason += f"; {cause}"
             return self.on_engine(job, safe, reason)
         job.timings.update(classes.seconds)
