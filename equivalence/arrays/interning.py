@@ -244,17 +244,11 @@ class Interned:
         self.rehash(self.table.shape[0])
         return self
 
-    def copied(self, capacity: cython.Py_ssize_t, width: cython.Py_ssize_t, account: Account) -> Interned:
-        """A copy whose bytes another account counts.
-
-        Args:
-            capacity: lists that fit, at least those that there are.
-            width: integers of a list on average that fit, at least those that there are.
-        """
-        capacity = max(capacity, self.count)
-        if width * capacity < self.used:
-            width = self.used // capacity + 1
-        copy = Interned(capacity, width, self.most, account, self.excess)
+    def copied(self, more: cython.Py_ssize_t, account: Account) -> Interned:
+        """A copy with the same room, or room for `more` more lists, whose bytes another account counts."""
+        room = self.starts.shape[0] - 2
+        width = (self.pool.shape[0] - 2) // max(room, 1) + 1
+        copy = Interned(max(self.count + more, room), width, self.most, account, self.excess)
         return copy.fill(*self.lists())
 
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
-from hybrid.api.batch_steps import are_known, known_steps
+from hybrid.api.batch_steps import known_steps
 from hybrid.api.draft_rows import fill_drafts
 from hybrid.api.draft_tree import temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
@@ -150,8 +150,8 @@ class BatchGrammarMatcher:
         matchers = checked(matchers)
         ids = integers(tokens, "tokens")
         _check_length(matchers, ids, "tokens")
-        if len(matchers) > 1 and are_known(matchers):
-            taken = None if debug_print else known_steps(matchers, ids)
+        if len(matchers) > 1 and not debug_print:
+            taken = known_steps(matchers, ids)
             if taken is not None:
                 return taken
         return _advanced(matchers, [matcher.accept_token for matcher in matchers], ids, debug_print)

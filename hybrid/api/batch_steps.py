@@ -21,15 +21,6 @@ from cython.cimports.hybrid.classifier.rows import Rows, address_of_words, copy_
 check_source(__name__)
 
 
-def are_known(matchers: list) -> bool:
-    """Whether all of some matchers use classifiers."""
-    for matcher in matchers:
-        calls: Calls = matcher
-        if calls.sequence is None:
-            return False
-    return True
-
-
 def stage_classes(
     matchers: list, numbers: Any, lines: dict, words: cython.uint[::1], entries: cython.int[:, ::1],
     taken: tuple, last_steps: cython.Py_ssize_t[::1], step: cython.Py_ssize_t,
@@ -84,7 +75,7 @@ def stage_classes(
 
 
 def known_steps(matchers: list, tokens: list) -> list | None:
-    """Advance each matcher by its token, if the steps of all are known.
+    """Advance each matcher by its token, if all use classifiers that know the steps.
 
     Returns:
         For each matcher, whether it accepted. None if some step is not known; then nothing has changed.
@@ -93,6 +84,8 @@ def known_steps(matchers: list, tokens: list) -> list | None:
     i: cython.Py_ssize_t
     for i in range(len(matchers)):
         calls: Calls = matchers[i]
+        if calls.sequence is None:
+            break
         token = tokens[i]
         found = take(calls.sequence, token if 0 <= token < 1 << 31 else -1)
         if found < 0:

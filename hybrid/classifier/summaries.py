@@ -159,9 +159,9 @@ class Summaries:
         copy.n_known = self.n_known
         copy.first[:] = self.first
         copy.rows[:] = self.rows
-        copy.pendings = _copied(self.pendings, 0, copy.account)
-        copy.masks = _copied(self.masks, masks, copy.account)
-        copy.units = _copied(self.units, 0, copy.account)
+        copy.pendings = self.pendings.copied(0, copy.account)
+        copy.masks = self.masks.copied(masks, copy.account)
+        copy.units = self.units.copied(0, copy.account)
         return copy
 
     def completed(self) -> Summaries:
@@ -224,13 +224,6 @@ def summaries_of(
     found.units = _interned(*units, 64)
     found.complete = complete
     return found
-
-
-def _copied(lists: Interned, more: int, account: Account) -> Interned:
-    """The lists with the same room, or with room for `more` more."""
-    room: cython.Py_ssize_t = lists.starts.shape[0] - 2
-    width: cython.Py_ssize_t = (lists.pool.shape[0] - 2) // max(room, 1) + 1
-    return lists.copied(max(lists.count + more, room), width, account)
 
 
 def _interned(starts: Integers, pool: Integers, room: int) -> Interned:

@@ -124,20 +124,6 @@ class Parsed(Request):
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         """XGrammar's grammar."""
 
-    def parse_timed(self, guard: Guard, deadline: Deadline) -> tuple[xgrammar.Grammar, float]:
-        """`parse`, with the seconds that it took.
-
-        Raises:
-            GrammarError: XGrammar refuses the grammar.
-            BudgetExceeded: the deadline has passed.
-        """
-        deadline.check(f"waiting for XGrammar's parser of the {self.title}")
-        began = time.perf_counter()
-        with self.refusals():
-            grammar = self.parse(guard, deadline)
-        deadline.check(f"XGrammar's parser of the {self.title}")
-        return grammar, time.perf_counter() - began
-
     @contextmanager
     def refusals(self) -> Iterator[None]:
         """Raise errors of XGrammar as `GrammarError`."""
@@ -149,8 +135,12 @@ class Parsed(Request):
             raise GrammarError(f"XGrammar refuses the {self.title}: {shortened(error)}") from error
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
-        grammar, seconds = self.parse_timed(compilation.guard, deadline)
-        return compilation.decide(grammar, seconds, deadline, self.read_text)
+        deadline.check(f"waiting for XGrammar's parser of the {self.title}")
+        began = time.perf_counter()
+        with self.refusals():
+            grammar = self.parse(compilation.guard, deadline)
+        deadline.check(f"XGrammar's parser of the {self.title}")
+        return compilation.decide(grammar, time.perf_counter() - began, deadline, self.read_text)
 
     def read_text(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
         """Read the grammar from a text that takes less time to make than its serialised form; None: there is

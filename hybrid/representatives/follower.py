@@ -11,7 +11,7 @@ Limits: masks and steps are computed by XGrammar, without a deadline.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -24,9 +24,6 @@ from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import ENDED, Compiled, Follower, joined
 from hybrid.values.gather import Gather
 from hybrid.values.mask_time import check_time
-
-Step: TypeAlias = "tuple[int | bytes, Step | None]"
-"""A step: the token or text that was read, and the step before."""
 
 
 class EngineFollower(Follower):
@@ -55,7 +52,7 @@ class EngineFollower(Follower):
         self._compiled = compiled
         self._made = 0
         self.ends_without_stop = ends_without_stop
-        self._step: Step | None = None
+        self._read: list[int | bytes] = []  # without stop tokens
         # the rest depends only on the compiled grammar and the stop ids
         vocabulary = compiled.vocabulary
         self._tokens = vocabulary.tokens
@@ -169,7 +166,7 @@ class EngineFollower(Follower):
                 return False
             taken = self._inner.accept_token(token_id, debug_print=debug_print)
             if taken and not stops:
-                self._note(token_id)
+                self._read.append(token_id)
             return bool(taken)
         if stops:
             return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
@@ -177,7 +174,7 @@ class EngineFollower(Follower):
             return False
         taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
         if taken:
-            self._note(token_id)
+            self._read.append(token_id)
         return bool(taken)
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
@@ -185,33 +182,21 @@ class EngineFollower(Follower):
         taken = bool(self._inner.accept_string(text, debug_print=debug_print))
         self._made += taken
         if taken:
-            self._note(text)
+            self._read.append(text)
         return taken
-
-    def _note(self, read: int | bytes) -> None:
-        self._step = (read, self._step)
-
-    def _read(self) -> list[int | bytes]:
-        """Return what was read, in order."""
-        read: list[int | bytes] = []
-        at = self._step
-        while at is not None:
-            read.append(at[0])
-            at = at[1]
-        return read[::-1]
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
-        return joined(self._read(), self._tokens)
+        return joined(self._read, self._tokens)
 
     def last_read(self, most: int) -> list[int]:
         """Return at most `most` of the last ids that were read, without stop tokens and only those after the
         last text."""
         found: list[int] = []
-        at = self._step
-        while at is not None and isinstance(at[0], int) and len(found) < most:
-            found.append(at[0])
-            at = at[1]
+        for one in reversed(self._read):
+            if not isinstance(one, int) or len(found) == most:
+                break
+            found.append(one)
         return found[::-1]
 
     def rollback(self, steps: int) -> None:
@@ -220,8 +205,7 @@ class EngineFollower(Follower):
         ended = self._inner.is_terminated() and not self.ends_without_stop
         self._inner.rollback(steps)
         self._made -= steps
-        for _ in range(steps - ended):
-            self._step = None if self._step is None else self._step[1]
+        del self._read[max(len(self._read) - (steps - ended), 0) :]
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
@@ -232,13 +216,14 @@ class EngineFollower(Follower):
         """See `Follower.reset`."""
         self._inner.reset()
         self._made = 0
-        self._step = None
+        self._read = []
 
     def fork(self) -> EngineFollower:
         """See `Follower.fork`."""
         twin = EngineFollower.__new__(EngineFollower)
         twin.__dict__.update(self.__dict__)
         twin._inner = self._inner.fork()
+        twin._read = self._read[:]
         twin._class_mask = self._class_mask.clone()
         twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
         return twin
