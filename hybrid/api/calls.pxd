@@ -2,11 +2,7 @@ from hybrid.classifier.cached_sequence cimport CachedSequence
 
 
 cdef class CheckedBitmask:
-    cdef Py_ssize_t address
-    cdef Py_ssize_t row_stride
-    cdef Py_ssize_t count
-    cdef Py_ssize_t impl
-    cdef Py_ssize_t storage
+    cdef Py_ssize_t address, row_stride, count, impl, storage
     cdef Py_ssize_t[14] geometry
     cdef bint shows_changes
     cdef object rows
@@ -23,8 +19,7 @@ cdef class Calls(CheckedBitmask):
     cdef object follower
     cdef public object _compiled
     cdef public tuple _stops
-    cdef public Py_ssize_t _size
-    cdef public Py_ssize_t _width
+    cdef public Py_ssize_t _size, _width
 
 
 cdef extern from *:

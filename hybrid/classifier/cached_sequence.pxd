@@ -6,8 +6,7 @@ from hybrid.classifier.step_cache cimport StepCache
 # The fields that a known step and a known mask read come first, so that they share few cache lines.
 cdef class CachedSequence:
     cdef readonly Py_ssize_t config
-    cdef Py_ssize_t first_stop
-    cdef Py_ssize_t last_stop
+    cdef Py_ssize_t first_stop, last_stop
     cdef readonly StepCache steps
     cdef readonly Rows rows
     cdef readonly Py_ssize_t n_steps
@@ -17,9 +16,7 @@ cdef class CachedSequence:
     cdef list texts
     cdef readonly object session
     cdef readonly tuple stops
-    cdef readonly object compiled
-    cdef readonly object classifier
-    cdef readonly object tokens
+    cdef readonly object compiled, classifier, tokens
     cdef readonly NamedIds ids
 
     cdef void make_room(self)

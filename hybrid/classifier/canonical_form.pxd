@@ -4,10 +4,8 @@ from equivalence.parser.automaton cimport Automaton
 cdef class CanonicalForm:
     cdef Automaton automaton
     cdef int[::1] place
-    cdef Py_ssize_t[::1] order
-    cdef Py_ssize_t[::1] words
-    cdef Py_ssize_t n_states
-    cdef Py_ssize_t n_words
+    cdef Py_ssize_t[::1] order, words
+    cdef Py_ssize_t n_states, n_words
     cdef bint is_too_large
 
     cdef int begin(self) except -1

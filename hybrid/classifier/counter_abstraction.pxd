@@ -3,9 +3,7 @@ from equivalence.parser.character_loops cimport CharacterLoops
 
 cdef class Counters(CharacterLoops):
     cdef readonly bint any
-    cdef int[::1] replaced
-    cdef int[::1] reach
-    cdef int[::1] loops
+    cdef int[::1] replaced, reach, loops
     cdef Py_ssize_t room
 
     cdef Py_ssize_t with_smaller_count(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil

@@ -4,18 +4,14 @@ from hybrid.classifier.walker cimport Walker
 
 
 cdef struct Pair:
-    Py_ssize_t own
-    Py_ssize_t other
-    Py_ssize_t child
-    Py_ssize_t end
+    Py_ssize_t own, other, child, end
 
 
 @cython.no_gc
 cdef class DeltaWalker(Walker):
     cdef Pair[::1] levels
     cdef readonly Py_ssize_t n_compared
-    cdef Py_ssize_t loop_mask
-    cdef Py_ssize_t loop_pending
+    cdef Py_ssize_t loop_mask, loop_pending
     cdef Py_ssize_t[::1] removed
     cdef Py_ssize_t n_removed
     cdef Py_ssize_t[::1] closed

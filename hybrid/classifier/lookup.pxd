@@ -11,11 +11,9 @@ cdef struct Row:
 
 
 cdef class Lookup:
-    cdef readonly list followers
-    cdef readonly list held
+    cdef readonly list followers, held
     cdef readonly Py_ssize_t n_left
-    cdef Py_ssize_t n_nodes
-    cdef Py_ssize_t n_rows
+    cdef Py_ssize_t n_nodes, n_rows
     cdef Node[::1] nodes
     cdef Tables[::1] tables
     cdef Row[::1] rows

@@ -4,15 +4,12 @@ from hybrid.classifier.store cimport Store
 
 cdef class NamedIds:
     cdef readonly object texts
-    cdef readonly dict named
-    cdef readonly dict group_of
-    cdef readonly dict members
+    cdef readonly dict named, group_of, members
     cdef readonly bint reads_others
     cdef readonly dict escaped
     cdef readonly bint begin_alike
     cdef list rests
-    cdef dict symbol_of
-    cdef dict rows
+    cdef dict symbol_of, rows
     cdef readonly Py_ssize_t nbytes
 
     cpdef Py_ssize_t group(self, Py_ssize_t token) except -2

@@ -4,17 +4,11 @@ from hybrid.classifier.summariser cimport Summariser
 
 
 cdef struct Union:
-    int first
-    int second
-    int mask
-    int unused
+    int first, second, mask, unused
 
 
 cdef struct Level:
-    Py_ssize_t pending
-    Py_ssize_t tail
-    Py_ssize_t next
-    Py_ssize_t mask
+    Py_ssize_t pending, tail, next, mask
 
 
 cdef class Reader:

@@ -6,10 +6,8 @@ from libc.string cimport memcpy, memset
 
 
 cdef class Spare:
-    cdef unsigned int[::1] row
-    cdef unsigned int[::1] marks
-    cdef long long[::1] pairs
-    cdef long long[::1] places
+    cdef unsigned int[::1] row, marks
+    cdef long long[::1] pairs, places
     cdef unsigned int[::1] words
 
 
@@ -18,15 +16,11 @@ cdef int give_back(Spare spare, Py_ssize_t n_words) except -1
 
 
 cdef class Rows:
-    cdef Py_ssize_t address
-    cdef Py_ssize_t size
-    cdef Py_ssize_t n_bytes
-    cdef Py_ssize_t[::1] of_configuration
-    cdef Py_ssize_t[::1] of_mask
+    cdef Py_ssize_t address, size, n_bytes
+    cdef Py_ssize_t[::1] of_configuration, of_mask
     cdef Gather gather
     cdef const Py_ssize_t[::1] stops
-    cdef list rows
-    cdef list bases
+    cdef list rows, bases
     cdef Py_ssize_t n_configurations
     cdef readonly Py_ssize_t nbytes
     cdef tuple former

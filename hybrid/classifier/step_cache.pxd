@@ -2,15 +2,11 @@ from equivalence.atomic cimport publish, publish_int, published, published_int
 
 
 cdef struct Step:
-    int configuration
-    int token
-    int following
-    int unused
+    int configuration, token, following, unused
 
 
 cdef class StepCache:
-    cdef Py_ssize_t address
-    cdef Py_ssize_t last
+    cdef Py_ssize_t address, last
     cdef Step[::1] table
     cdef Py_ssize_t count
     cdef tuple former

@@ -4,27 +4,19 @@ from equivalence.arrays.interning cimport Interned
 
 
 cdef struct First:
-    int mask
-    int pending
+    int mask, pending
 
 
 cdef struct Summary:
-    int pending
-    int symbol
-    int mask
-    int below
+    int pending, symbol, mask, below
 
 
 cdef class Summaries:
     cdef First[::1] first
     cdef Summary[::1] rows
-    cdef readonly Py_ssize_t n_known
-    cdef readonly Py_ssize_t n_states
-    cdef readonly Py_ssize_t n_words
+    cdef readonly Py_ssize_t n_known, n_states, n_words
     cdef readonly bint complete
-    cdef readonly Interned pendings
-    cdef readonly Interned masks
-    cdef readonly Interned units
+    cdef readonly Interned pendings, masks, units
     cdef Account account
 
     cdef Py_ssize_t slot(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil

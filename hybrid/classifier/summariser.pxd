@@ -5,15 +5,11 @@ from hybrid.classifier.summaries cimport Summaries
 
 
 cdef struct Node:
-    int byte_class
-    int depth
-    int skip
-    int group
+    int byte_class, depth, skip, group
 
 
 cdef struct Suffix:
-    int parent
-    int byte_class
+    int parent, byte_class
 
 
 @cython.no_gc
@@ -24,13 +20,8 @@ cdef class Summariser:
     cdef const Suffix[::1] suffixes
     cdef const int[::1] whole
     cdef const unsigned char[:, ::1] follow_sets
-    cdef Py_ssize_t n_groups
-    cdef Py_ssize_t n_states
-    cdef Py_ssize_t longest
-    cdef Py_ssize_t[::1] configurations
-    cdef Py_ssize_t[::1] valid
-    cdef Py_ssize_t[::1] popped
-    cdef Py_ssize_t[::1] pairs
+    cdef Py_ssize_t n_groups, n_states, longest
+    cdef Py_ssize_t[::1] configurations, valid, popped, pairs
 
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil

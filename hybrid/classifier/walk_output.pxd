@@ -12,13 +12,9 @@ cdef class WalkOutput(Summariser):
     cdef Py_ssize_t n_ranges
     cdef readonly Interned pieces
     cdef object fixed
-    cdef bint filters
-    cdef bint is_any
+    cdef bint filters, is_any
     cdef unsigned char[::1] followers
-    cdef Py_ssize_t follow_0
-    cdef Py_ssize_t follow_1
-    cdef Py_ssize_t follow_2
-    cdef Py_ssize_t follow_3
+    cdef Py_ssize_t follow_0, follow_1, follow_2, follow_3
     cdef bint follow_others
     cdef readonly Py_ssize_t n_entered
 

@@ -6,10 +6,7 @@ from hybrid.classifier.walk_output cimport WalkOutput
 
 
 cdef struct Step:
-    Py_ssize_t configuration
-    Py_ssize_t child
-    Py_ssize_t end
-    Py_ssize_t has_ports
+    Py_ssize_t configuration, child, end, has_ports
 
 
 @cython.no_gc
@@ -21,8 +18,7 @@ cdef class Walker(WalkOutput):
     cdef Step[::1] path
     cdef Py_ssize_t most_entered
     cdef object walk_cache
-    cdef Py_ssize_t few_nodes
-    cdef Py_ssize_t wide_bytes
+    cdef Py_ssize_t few_nodes, wide_bytes
     cdef CanonicalForm contents
     cdef readonly list reads
     cdef dict number_of_read

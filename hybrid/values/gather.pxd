@@ -8,10 +8,7 @@ cdef class Gather:
     cdef const int[::1] tokens
     cdef int[::1] row_of_class
     cdef unsigned int[:, ::1] rows
-    cdef readonly Py_ssize_t n_classes
-    cdef readonly Py_ssize_t vocab_size
-    cdef readonly Py_ssize_t n_words
-    cdef readonly Py_ssize_t memory_size_bytes
+    cdef readonly Py_ssize_t n_classes, vocab_size, n_words, memory_size_bytes
     cdef readonly tuple tables
     cdef readonly list large
 
