@@ -26,7 +26,6 @@ cdef class Automaton:
     cdef readonly Py_ssize_t n_states
     cdef readonly object arrays
 
-    cdef bint is_same_rule(self, Py_ssize_t unit, Py_ssize_t other) noexcept nogil
     cdef bint is_limited(self, Py_ssize_t unit) noexcept nogil
 
 

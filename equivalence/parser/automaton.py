@@ -69,9 +69,3 @@ class Automaton:
     def is_limited(self, unit):
         """Whether a counted rule is an edge of a counted automaton."""
         return self.limits.shape[0] > 0 and self.limits[unit].first >= 0
-
-    def is_same_rule(self, unit, other):
-        """Whether two counted rules are one, or edges of one counted automaton."""
-        if unit == other or not self.is_limited(unit) or not self.is_limited(other):
-            return unit == other
-        return self.limits[unit].automaton == self.limits[other].automaton

@@ -22,10 +22,7 @@ cdef class WalkOutput(Summariser):
     cdef Py_ssize_t mask_of_ranges(self) except -1 nogil
     cdef int set_follow(self, Py_ssize_t own) except -1 nogil
     cdef int load_follow_sets(self) except -1
-    cdef void follow_unit(self, Py_ssize_t unit) noexcept nogil
     cdef void follow_all(self) noexcept nogil
-    cdef void follow_none(self) noexcept nogil
-    cdef void count_followers(self) noexcept nogil
     cdef bint may_follow(self, Py_ssize_t i) noexcept nogil
     cdef bint may_be_next(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t note_node(self, Py_ssize_t node, Py_ssize_t n) except -1 nogil

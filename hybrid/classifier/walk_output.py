@@ -16,7 +16,6 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
@@ -43,7 +42,7 @@ FIRST_NODES = 64
 
 MANY_NODES = cython.declare(cython.Py_ssize_t, 20_000)
 """What may follow is computed when walks have entered this many nodes, which takes 1 ms. Most JSON schemas
-never enter so many before their classes are found, and would spend 0.2 ms on it; for C-like documents it
+never enter so many; computing it at once would make their first masks 7% slower. For C-like documents it
 saves a quarter of the time."""
 
 ALL_BYTES = cython.declare(cython.Py_ssize_t, -1)
@@ -136,54 +135,11 @@ class WalkOutput(Summariser):
                 return 0
             with cython.gil:
                 self.load_follow_sets()
-        self.follow_none()
-        for c in range(self.space.n_classes):
-            if self.follow_sets[own, c]:
-                self.followers[c] = 1
-        self.count_followers()
-        return 0
-
-    def load_follow_sets(self) -> cython.int:
-        """Compute what may follow."""
-        self.follow_sets = self.fixed.follow_sets()
-        self.filters = True
-        return 0
-
-    def follow_unit(self, unit: cython.Py_ssize_t) -> cython.void:
-        """Load the bytes that can follow a counted rule at any of its calls, if nothing more is known."""
-        if self.filters:
-            return
-        self.follow_none()
-        for k in range(self.space.automaton.calls.shape[0]):
-            callee = self.space.automaton.calls[k].callee
-            if callee >= 0 or not self.space.automaton.is_same_rule(-1 - callee, unit):
-                continue
-            back: cython.Py_ssize_t = self.space.automaton.calls[k].back
-            if back < 0 or self.space.automaton.final[back]:  # then what is below the caller may follow
-                self.follow_all()
-                return
-            for c in range(self.space.n_classes):
-                self.followers[c] |= has_bit(self.space.first_bits, back, c)
-        self.count_followers()
-
-    @cython.final
-    def follow_all(self) -> cython.void:
-        """Allow any byte to follow."""
-        self.is_any = True
-        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
-        self.follow_others = True
-
-    def follow_none(self) -> cython.void:
-        """Allow no byte to follow."""
         self.is_any = False
         self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
         self.follow_others = False
         for c in range(self.space.n_classes):
-            self.followers[c] = 0
-
-    def count_followers(self) -> cython.void:
-        """Update the words from the classes."""
-        for c in range(self.space.n_classes):
+            self.followers[c] = self.follow_sets[own, c] != 0
             if self.followers[c]:
                 self.follow_0 |= self.space.byte_classes[c].word_0
                 self.follow_1 |= self.space.byte_classes[c].word_1
@@ -192,6 +148,20 @@ class WalkOutput(Summariser):
         for byte in range(0x80, 0x100):
             if self.followers[self.space.class_of_byte[byte]]:
                 self.follow_others = True
+        return 0
+
+    def load_follow_sets(self) -> cython.int:
+        """Compute what may follow."""
+        self.follow_sets = self.fixed.follow_sets()
+        self.filters = True
+        return 0
+
+    @cython.final
+    def follow_all(self) -> cython.void:
+        """Allow any byte to follow."""
+        self.is_any = True
+        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
+        self.follow_others = True
 
     @cython.final
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:

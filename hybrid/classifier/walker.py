@@ -245,20 +245,13 @@ class Walker(WalkOutput):
             self.walk_cache.keep(key, units)
         first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
         nodes = np.asarray(self.summaries.pendings.pool)[first:end]
-        self.set_follow(own)
-        self.follow_unit(unit)
-        if self.is_any and not self.filters:
-            # 0.2 ms, once; without it, some 20,000 nodes are read on the next frame of a limited string
+        if not self.filters:
+            # 0.1 ms, once; without it, some 20,000 nodes are read on the next frame of a limited string
             self.load_follow_sets()
-            self.set_follow(own)
-        followers = None
-        if not self.is_any:
-            followers = np.asarray(self.followers)[np.asarray(self.space.class_of_byte)]
+        self.set_follow(own)
+        followers = np.asarray(self.followers)[np.asarray(self.space.class_of_byte)]
         found = units.read(trie, nodes, counted.least - begun, most, followers, only_all=not is_long)
-        if found is None:
-            self.set_follow(own)
-            return -1
-        return self.use_cached(found[0], found[1])
+        return -1 if found is None else self.use_cached(found[0], found[1])
 
     def use_cached(self, read: Any, nodes: Any) -> cython.Py_ssize_t:
         """Use a cached walk and its pending nodes; the walk itself takes the place of its ranges. Return the
