@@ -32,7 +32,7 @@ cdef class Summariser:
     cdef Py_ssize_t note_pending(self, Py_ssize_t n, Py_ssize_t group, Py_ssize_t pops) noexcept nogil
     cdef Py_ssize_t distinct_pairs(self, Py_ssize_t n, Py_ssize_t mask_at) noexcept nogil
     cdef Py_ssize_t pending_set(self, Py_ssize_t n) except -1 nogil
-    cdef void sort_pairs(self, Py_ssize_t low, Py_ssize_t high) noexcept nogil
+    cdef void sort_pairs(self, Py_ssize_t n) noexcept nogil
 
 
 cpdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil

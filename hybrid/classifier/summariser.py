@@ -31,9 +31,6 @@ NODE = Kind("byte_class depth skip group", np.int32)
 SUFFIX = Kind("parent byte_class", np.int32)
 
 
-FEW = cython.declare(cython.Py_ssize_t, 12)
-"""Up to this many pairs are sorted by insertion."""
-
 
 @cython.no_gc
 @cython.cclass
@@ -112,7 +109,7 @@ class Summariser:
             else:
                 n = self.note_pending(n, group, pops)
         mask = self.summaries.masks.intern(self.summaries.n_words)
-        self.sort_pairs(0, n)
+        self.sort_pairs(n)
         pending = self.pending_set(n)
         self.summaries.first[state].mask = cython.cast(cython.int, mask)
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
@@ -198,7 +195,7 @@ class Summariser:
                         self.pairs[n] = self.popped[p] * self.n_groups + group
                         n += 1
                 i += 1
-        self.sort_pairs(0, n)
+        self.sort_pairs(n)
         n = self.distinct_pairs(n, mask_at)
         mask = self.summaries.masks.intern(self.summaries.n_words)
         below = self.pending_set(n)
@@ -245,42 +242,22 @@ class Summariser:
             self.summaries.pendings.pool[at + i] = self.pairs[i]
         return self.summaries.pendings.intern(n)
 
-    def sort_pairs(self, low: cython.Py_ssize_t, high: cython.Py_ssize_t) -> cython.void:
-        """Sort ``pairs[low:high]``: quicksort with the median of three, looping over the larger part."""
-        i: cython.Py_ssize_t
+    def sort_pairs(self, n: cython.Py_ssize_t) -> cython.void:
+        """Sort the first n pairs by Shell's method, with Knuth's gaps. Quicksort saves 0.2 ms of a C-like
+        grammar's compilation, and nothing of a first mask."""
         k: cython.Py_ssize_t
-        while high - low > FEW:
-            middle = (low + high) >> 1
-            first = self.pairs[low]
-            pivot = self.pairs[middle]
-            last = self.pairs[high - 1]
-            pivot = max(min(first, pivot), min(max(first, pivot), last))
-            i = low
-            k = high - 1
-            while i <= k:
-                while self.pairs[i] < pivot:
-                    i += 1
-                while self.pairs[k] > pivot:
-                    k -= 1
-                if i <= k:
-                    value = self.pairs[i]
-                    self.pairs[i] = self.pairs[k]
-                    self.pairs[k] = value
-                    i += 1
-                    k -= 1
-            if k + 1 - low < high - i:
-                self.sort_pairs(low, k + 1)
-                low = i
-            else:
-                self.sort_pairs(i, high)
-                high = k + 1
-        for i in range(low + 1, high):
-            value = self.pairs[i]
-            k = i
-            while k > low and self.pairs[k - 1] > value:
-                self.pairs[k] = self.pairs[k - 1]
-                k -= 1
-            self.pairs[k] = value
+        gap: cython.Py_ssize_t = 1
+        while gap < n // 3:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(gap, n):
+                value = self.pairs[i]
+                k = i
+                while k >= gap and self.pairs[k - gap] > value:
+                    self.pairs[k] = self.pairs[k - gap]
+                    k -= gap
+                self.pairs[k] = value
+            gap //= 3
 
 
 def equivalent_count(

@@ -201,7 +201,7 @@ class WalkOutput(Summariser):
 
     def sorted_nodes(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Sort the nodes and remove duplicates. Return how many are left."""
-        self.sort_pairs(0, n)
+        self.sort_pairs(n)
         length: cython.Py_ssize_t = 0
         for k in range(n):
             if length == 0 or self.pairs[length - 1] != self.pairs[k]:
