@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -280,11 +280,15 @@ class LarkRequest(Request):
         return compilation.on_lark(LarkGrammar(self.text, self.start), deadline)
 
 
-def require(given: Any, allowed: type | tuple[type, ...], name: str) -> None:
-    """Refuse a wrong type before XGrammar does: its own error takes a second the first time."""
-    if not isinstance(given, allowed):
-        names = " or ".join(one.__name__ for one in (allowed if isinstance(allowed, tuple) else (allowed,)))
-        raise ArgumentError(f"{name} must be of type {names}, but is {shown(given)}")
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of schemas of a wrong type before XGrammar does: its own error takes a second the first
+    time. Unknown options are left to it."""
+    for name, value in options.items():
+        allowed = SCHEMA_OPTIONS[name][0] if name in SCHEMA_OPTIONS else object
+        if value is not None and not isinstance(value, allowed):
+            types = allowed if isinstance(allowed, tuple) else (allowed,)
+            names = " or ".join(one.__name__ for one in types)
+            raise ArgumentError(f"the option {name} must be of type {names}, but is {shown(value)}")
 
 
 def check_text(value: object, name: str, allowed: str = "text") -> None:

@@ -23,7 +23,7 @@ from equivalence.arguments import flag
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_printed
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, require
+from hybrid.compile.request import SCHEMA_OPTIONS, Converted, EbnfRequest, Request, check_options
 from hybrid.compile.settings import Settings
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import READ_FACTOR, Guard
@@ -72,9 +72,7 @@ class JsonSchemaRequest(Converted):
         return schema_text(self.schema, self.options)
 
     def estimate(self) -> Estimate | None:
-        for name, value in self.options.items():
-            if name in SCHEMA_OPTIONS and value is not None:
-                require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        check_options(self.options)
         is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
         return schema_estimate(self.schema, self.options) if is_known else None
 
@@ -134,12 +132,11 @@ class ExactSchemaRequest(Request):
     registry: Any = None
 
     def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        for name, value in self.options.items():
+        for name in self.options:
             if name not in SCHEMA_OPTIONS:
                 allowed = ", ".join(SCHEMA_OPTIONS)
                 raise GrammarError(f"there is no option {name!r}; the options are {allowed}")
-            if value is not None:
-                require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+        check_options(self.options)
         text = _schema_of(self.schema)
         if not isinstance(text, str):
             text = schema_text(text, self.options).text  # a model class is asked only once

@@ -20,7 +20,7 @@ import xgrammar
 from equivalence import GrammarError
 from equivalence.deadline import Deadline
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.request import SCHEMA_OPTIONS, Converted, Request, check_text, require
+from hybrid.compile.request import Converted, Request, check_options, check_text
 from hybrid.compile.schema_request import bounds_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import READ_FACTOR
@@ -154,8 +154,7 @@ def _grammar(
 ) -> SchemaGrammar:
     """The grammar of the schema in a format."""
     own = {name: one[name] for name in ("any_order", "max_whitespace_cnt") if one.get(name) is not None}
-    for name, value in own.items():
-        require(value, SCHEMA_OPTIONS[name][0], f"the option {name}")
+    check_options(own)
     if one.get("excludes"):
         raise SchemaRefused("needed", "", "", "has `excludes`, which is not supported")
     grammar = grammar_of_schema(one.get("json_schema"), {**options, **own}, deadline=deadline, **others)
