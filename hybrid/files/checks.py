@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.ranges import starts_of
-from hybrid.classifier.summaries import pairs_fit
 from hybrid.files.container import Arrays, malformed
 
 Integers = NDArray[np.int64]
@@ -57,6 +56,12 @@ def checked_starts(lengths: Integers, total: int, name: str) -> Integers:
     if int(starts[-1]) != total:
         raise malformed(f"the lengths of {name!r} add up to {int(starts[-1])}, not to {total}")
     return starts
+
+
+def falls_within(values: NDArray[Any], starts: Integers) -> bool:
+    """Whether some list is not strictly ascending."""
+    owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
 
 
 def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
@@ -102,9 +107,17 @@ def check_pendings(
     starts = checked_starts(lengths, len(suffixes), "pending_suffixes")
     if len(lengths) == 0 or lengths[0] != 0:
         raise malformed("its first pending set is not the empty one")
-    if len(suffixes) and not pairs_fit(starts, suffixes, groups, suffix_parent, whole):
-        raise malformed("a pending set is not sorted, or holds what no representative ends in")
-    return starts, suffixes * n_groups + groups
+    pairs = suffixes * n_groups + groups
+    refusal = malformed("a pending set is not sorted, or holds what no representative ends in")
+    if falls_within(pairs, starts):
+        raise refusal
+    at = whole[groups]
+    while len(at):  # drop one byte more of the representatives that are longer than the suffix
+        if not at.all():
+            raise refusal
+        is_longer = at != suffixes
+        at, suffixes = suffix_parent[at[is_longer]], suffixes[is_longer]
+    return starts, pairs
 
 
 def check_summaries(

@@ -18,7 +18,7 @@ from equivalence import TokenClasses, Vocabulary
 from equivalence.lark.lalr import END
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import class_runs
-from hybrid.files.checks import checked_starts, taken
+from hybrid.files.checks import checked_starts, falls_within, taken
 from hybrid.files.container import Arrays, malformed
 from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
 
@@ -136,14 +136,14 @@ def classifier_of(
     if len(top_kind) and len(np.unique(top_kind)) != int(top_kind.max()) + 1:
         raise malformed("its kinds are not numbered without gaps")
     top_start = _starts(arrays, "top_lengths", n_states, len(top_kind))
-    if _falls_within(top_kind, top_start):
+    if falls_within(top_kind, top_start):
         raise malformed("the kinds of a state are not sorted")
     top_outcome = _outcomes(arrays, "top_color", "top_skip", len(top_kind), n_colors)
     list_state = taken(arrays, "list_state", (None,), 0, n_states - 1, np.int32)
     list_start = _starts(arrays, "list_lengths", None, len(list_state))
     if int(color_list.max(initial=-1)) >= len(list_start) - 1:
         raise malformed("a color has a list of states that does not exist")
-    if _falls_within(list_state, list_start):
+    if falls_within(list_state, list_start):
         raise malformed("a list of states is not sorted")
     if (len(list_start) - 1) * n_states > MOST_PLACES:
         raise malformed(f"it has {len(list_start) - 1} lists of {n_states} states")
@@ -170,12 +170,6 @@ def classifier_of(
 
 def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[np.int64]:
     return checked_starts(taken(arrays, name, (rows,), 0, total), total, name)
-
-
-def _falls_within(values: NDArray[Any], starts: NDArray[np.int64]) -> bool:
-    """Whether some list is not strictly ascending."""
-    owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return bool(((values[1:] <= values[:-1]) & (owner[1:] == owner[:-1])).any())
 
 
 def _outcomes(arrays: Arrays, color: str, skip: str, rows: int | None, n_colors: int) -> NDArray[np.int64]:
