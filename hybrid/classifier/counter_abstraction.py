@@ -17,7 +17,7 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.parser.character_loops import CharacterLoops
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.dynamic_arrays import bigger

@@ -31,7 +31,6 @@ NODE = Kind("byte_class depth skip group", np.int32)
 SUFFIX = Kind("parent byte_class", np.int32)
 
 
-
 @cython.no_gc
 @cython.cclass
 class Summariser:
