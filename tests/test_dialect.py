@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 import xgrammar
 
-from equivalence import Vocabulary
+from equivalence import UnsupportedGrammar, Vocabulary
 from equivalence.network import dialect
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.testing.mask_comparison import compare_walk
@@ -60,7 +60,12 @@ def test_masks_of_character_classes_are_those_of_the_installed_xgrammar(form: st
     compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
     for seed in range(6):
         grammar = drawn(rng, form)
-        found = compare_walk(compiler.compile_grammar(grammar), plain.compile_grammar(grammar), seed, 6)
+        try:
+            ours = compiler.compile_grammar(grammar)
+        except UnsupportedGrammar:  # a range that older versions read with gaps
+            assert dialect.LOOSE and strategy != "auto"
+            continue
+        found = compare_walk(ours, plain.compile_grammar(grammar), seed, 6)
         assert found.exact, (grammar, found.differences)
 
 
