@@ -97,7 +97,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         self._alike: set[str] = set()  # fingerprints of vocabularies whose ids are these
         self._limit_tokens = limit_tokens
         rows = 1 + integer_from(1, most_requests, "most_requests")
-        self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
+        with torch.inference_mode(False):  # requests may be prepared outside of that mode
+            self._bitmask = allocate_token_bitmask(rows, self._vocabulary.size)
         self._bitmask[FREE] = -1
         self._stop_row = score_rows.bitmask_row(self._vocabulary.stop_token_ids, self._vocabulary.size)
         self._requests: OrderedDict[str, _Request] = OrderedDict()
@@ -155,7 +156,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         rows = [self._fill(future.state, place + 1) for place, future in enumerate(requests_with_new_token)]
         while len(self._requests) > 4 * len(self._bitmask):  # most have ended; others are read again
             self._requests.popitem(last=False)
-        return torch.tensor(rows, dtype=torch.int32)
+        return torch.tensor(rows, dtype=torch.int32, device="cpu")
 
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
         """Return masked scores.

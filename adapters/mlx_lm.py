@@ -84,7 +84,7 @@ class GrammarLogitsProcessor:
                 f"logits must have one row, but have shape {shape}; each row of a batch needs its own "
                 "processor"
             )
-        rows = torch.tensor([tokens.tolist()], dtype=torch.int64)
+        rows = torch.tensor([tokens.tolist()], dtype=torch.int64, device="cpu")
         allowed = self._inner.allowed(rows, shape[-1]).numpy()
         mask = self._mlx.array(allowed if len(shape) == 2 else allowed[0])
         return self._mlx.where(mask, logits, self._mlx.array(-np.inf, dtype=logits.dtype))

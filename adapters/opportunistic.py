@@ -190,7 +190,7 @@ def draw(weights: torch.Tensor) -> torch.Tensor:
         return torch.multinomial(weights, 1)
     # 0.7 ms for 128,000 weights; torch.multinomial draws a number for each of them, which takes 7 ms
     sums = weights.cumsum(dim=-1, dtype=torch.float64)
-    aim = torch.rand((len(weights), 1), dtype=torch.float64) * sums[:, -1:]
+    aim = torch.rand((len(weights), 1), dtype=torch.float64, device="cpu") * sums[:, -1:]
     drawn = torch.searchsorted(sums, aim, right=True).clamp_(max=weights.shape[1] - 1)
     has_weight = weights.gather(1, drawn) > 0
     # rounding may put the aim after the last token that has weight

@@ -20,6 +20,7 @@ from equivalence import Vocabulary
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, HybridError, VocabularyError
 from hybrid import apply_token_bitmask_inplace
+from hybrid.api.bitmask import LOGITS
 
 
 class NoAllowedToken(HybridError, RuntimeError):
@@ -108,14 +109,14 @@ def bitmask_row(ids: Iterable[int], size: int) -> torch.Tensor:
 
 def unpack(bitmask: torch.Tensor, size: int) -> torch.Tensor:
     """Return the bits of a bitmask as booleans, one per id."""
-    bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32)) & 1
+    bits = (bitmask.unsqueeze(-1) >> torch.arange(32, dtype=torch.int32, device=bitmask.device)) & 1
     return bits.flatten(-2)[..., :size].bool()
 
 
 def apply(scores: torch.Tensor, bitmask: torch.Tensor, size: int) -> None:
     """Set scores to -inf where the bit of one of the first `size` ids is 0. The bitmask is on the CPU."""
-    if scores.device.type in ("cpu", "cuda"):
+    if scores.device.type in ("cpu", "cuda") and scores.dtype in LOGITS:
         bitmask = bitmask.to(scores.device, non_blocking=True)
         apply_token_bitmask_inplace(scores, bitmask, vocab_size=size)
-    else:  # XGrammar has no kernel there
+    else:  # there is no kernel
         scores[:, :size].masked_fill_(~unpack(bitmask, size).to(scores.device), -torch.inf)

@@ -239,6 +239,9 @@ NO_APPLICATION: dict[str, Change] = {
     "one word for all": lambda given: given.update(bitmask=given["bitmask"][:, :1].expand(4, WORDS)),
     "int32 logits": lambda given: given.update(logits=given["logits"].int()),
     "three dimensions": lambda given: given.update(logits=given["logits"][None]),
+    "logits that are negated when they are read": lambda given: given.update(
+        logits=torch._neg_view(given["logits"])
+    ),
     "an array": lambda given: given.update(logits=given["logits"].numpy()),
     "no masks": _set(bitmask=None),
     "masks on no device": lambda given: given.update(bitmask=given["bitmask"].to("meta")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
@@ -16,7 +17,7 @@ from transformers import T5Config, T5ForConditionalGeneration
 from adapters.score_rows import bitmask_row, unpack
 from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken, RejectedToken
 from equivalence.errors import BatchError, VocabularyError
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from tests import generating
 from tests.generating import EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, WORDS, call, expected_ids, ids, run
 
@@ -239,3 +240,34 @@ def test_a_long_row_costs_the_same_per_token(monkeypatch):
     for length in range(1, 302):
         processor(rows[:, :length], torch.zeros(2, VOCABULARY.size))
     assert len(read) == 600
+
+
+def test_a_processor_that_was_used_in_inference_mode_works_outside_of_it():
+    processor = GrammarLogitsProcessor(WORDS, pad_token_id=PAD)
+    [prompt] = ids("so: ")["input_ids"].tolist()
+    with torch.inference_mode():
+        processor(torch.tensor([prompt]), torch.zeros(1, VOCABULARY.size))
+    scores = torch.zeros(1, VOCABULARY.size)
+    rows = torch.tensor([[*prompt, PAD]])  # a row that another criterion ended
+    [allowed] = torch.nonzero(processor(rows, scores)[0] > -torch.inf).tolist()
+    assert allowed == [EOS]
+
+
+@pytest.mark.parametrize("options", [{}, {"opportunistic": 1.0}], ids=str)
+def test_the_default_device_does_not_matter(options):
+    """Programs set it to the device of their model; masks are made on the CPU."""
+    [prompt], scores = ids("so: ")["input_ids"], torch.zeros(1, VOCABULARY.size)
+    with torch.device("meta"):
+        masked = GrammarLogitsProcessor(WORDS, **options)(prompt[None], scores)
+        assert allocate_token_bitmask(1, 5).device.type == "cpu"
+        assert unpack(torch.from_numpy(np.array([[5]], np.int32)), 3).tolist() == [[True, False, True]]
+        for strategy in ("representatives", "engine"):
+            compiled = GrammarCompiler(VOCABULARY, strategy=strategy).compile_regex("x")
+            GrammarMatcher(compiled).fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
+    assert masked.device.type == "cpu" and (masked > -torch.inf).any()
+
+
+def test_scores_of_type_float64():
+    [prompt], scores = ids("so: ")["input_ids"], torch.zeros(1, VOCABULARY.size)
+    processor = GrammarLogitsProcessor(WORDS)
+    assert torch.equal(processor(prompt[None], scores.double()), processor(prompt[None], scores).double())

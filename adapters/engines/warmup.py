@@ -38,7 +38,7 @@ def exercise(
         ended: whether the text has ended.
         size: number of ids of the vocabulary.
     """
-    bitmask = torch.full((1, (size + 31) // 32), -1, dtype=torch.int32)
+    bitmask = torch.full((1, (size + 31) // 32), -1, dtype=torch.int32, device="cpu")
     for _ in range(8):
         fill(bitmask, 0)
         words = bitmask[0].numpy()

@@ -40,7 +40,7 @@ def warm(backend: Backend) -> None:
             _check_kind(grammar, Grammar)
         size = backend.vocab_size
         exercise(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
-        rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32)
+        rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32, device="cpu")
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
 
 

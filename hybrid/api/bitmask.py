@@ -185,7 +185,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int) -> torch.Tensor:
     Raises:
         BitmaskError: a number is not an integer, or too small.
     """
-    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=WORDS)
+    return torch.full(get_bitmask_shape(batch_size, vocab_size), -1, dtype=WORDS, device="cpu")
 
 
 def reset_token_bitmask(bitmask: Any) -> None:
@@ -264,8 +264,11 @@ def apply_token_bitmask_inplace(
 def _mask_on_cpu(logits: torch.Tensor, bitmask: torch.Tensor, size: int, rows: list[int] | None) -> None:
     """Mask some rows of two tensors, or all."""
     width, infinity = LOGITS[logits.dtype]
-    bits = np.atleast_2d(logits.detach().view(width).numpy())
-    words = np.atleast_2d(bitmask.numpy())
+    try:
+        bits = np.atleast_2d(logits.detach().view(width).numpy())
+        words = np.atleast_2d(bitmask.numpy())
+    except RuntimeError as error:  # fake tensors, negated views
+        raise BitmaskError(f"logits and bitmask must have plain memory ({error}); pass clones") from error
     for row in range(len(bits)) if rows is None else rows:
         mask_logits(bits[row], words[row], size, infinity)
 

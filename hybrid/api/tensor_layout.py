@@ -56,7 +56,7 @@ def find_layout() -> Layout | None:
 def _find() -> Layout | None:
     found: Layout | None = None
     for shape, strides, offset in PROBES:
-        base = torch.zeros(300, dtype=torch.int32)
+        base = torch.zeros(300, dtype=torch.int32, device="cpu")
         probe = base.as_strided(shape, strides, offset)
         storage = probe.untyped_storage()
         impl = probe._cdata
@@ -96,15 +96,14 @@ def _seen(layout: Layout, tensor: torch.Tensor) -> list[int]:
 
 def _distinguishes_types(layout: Layout) -> bool:
     types = [torch.int32, torch.float32, torch.int64, torch.uint8]
-    last = [_seen(layout, torch.zeros((2, 3), dtype=one))[-1] for one in types]
-    return (
-        len(set(last)) == len(types) and last[0] == _seen(layout, torch.ones((2, 3), dtype=torch.int32))[-1]
-    )
+    last = [_seen(layout, torch.zeros((2, 3), dtype=one, device="cpu"))[-1] for one in types]
+    again = _seen(layout, torch.ones((2, 3), dtype=torch.int32, device="cpu"))[-1]
+    return len(set(last)) == len(types) and last[0] == again
 
 
 def _notices_changes(layout: Layout) -> bool:
     """Whether every way to change a tensor in place is visible, and a change of its values is not."""
-    other = torch.zeros((8, 4), dtype=torch.int32)
+    other = torch.zeros((8, 4), dtype=torch.int32, device="cpu")
     changes: list[Callable[[Any], Any]] = [
         lambda tensor: tensor.resize_(2, 4),
         lambda tensor: tensor.t_(),
@@ -113,10 +112,10 @@ def _notices_changes(layout: Layout) -> bool:
         lambda tensor: tensor.unsqueeze_(0),
         lambda tensor: tensor.untyped_storage().resize_(4096),
         lambda tensor: setattr(tensor, "data", other),
-        lambda tensor: setattr(tensor, "data", torch.zeros((4, 1), dtype=torch.float32)),
+        lambda tensor: setattr(tensor, "data", torch.zeros((4, 1), dtype=torch.float32, device="cpu")),
     ]
     for change in changes:
-        tensor = torch.zeros((4, 1), dtype=torch.int32)
+        tensor = torch.zeros((4, 1), dtype=torch.int32, device="cpu")
         before = _seen(layout, tensor)
         tensor.fill_(-1)
         tensor.add_(1)

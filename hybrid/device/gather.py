@@ -80,7 +80,7 @@ class DeviceGather:
         # A class mask also has a bit for the stop ids: if each class has one token, it is one word longer.
         n_words = self._max_rows * (self._width + 1 + ENTRY)
         on_cuda = self.device.type == "cuda"
-        self._staged = torch.empty(n_words, dtype=torch.int32, pin_memory=on_cuda)
+        self._staged = torch.empty(n_words, dtype=torch.int32, device="cpu", pin_memory=on_cuda)
         self._words: NDArray[np.uint32] = self._staged.numpy().view(np.uint32)
         self._sent = torch.cuda.Event() if on_cuda else None  # type: ignore[no-untyped-call]
         self._entries = np.empty((self._max_rows, ENTRY), np.int32)

@@ -65,7 +65,7 @@ class EngineFollower(Follower):
         classes = compiled.classes
         # the vocabulary's ids, or the classes followed by missing prefixes and the stop token
         inner_size = compiled.engine.tokenizer_info.vocab_size
-        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32)
+        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32, device="cpu")
         self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
         # stop ids of the vocabulary without text that are not in `stops`: XGrammar reads them as empty text
         stopped = set(vocabulary.stop_token_ids) - self._stop_set
