@@ -31,7 +31,7 @@ from adapters.generations import Generation, Ids, State
 from adapters.grammars import compiled_grammars
 from adapters.opportunistic import Sampling, first_choices, keep_only, sampling_from, second_choices
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
-from equivalence.arguments import integer, integer_from
+from equivalence.arguments import integer, integer_from, integers
 from equivalence.errors import ArgumentError, BatchError, MatcherError
 from hybrid import GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
@@ -184,7 +184,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         Raises:
             VocabularyError, BatchError, NoAllowedToken, RejectedToken, HistoryError: as for a call.
         """
-        return self(input_ids, torch.zeros((len(input_ids), width))) > -torch.inf  # type: ignore[arg-type]
+        scores = torch.zeros((len(input_ids), width), dtype=torch.float32, device="cpu")
+        return self(input_ids, scores) > -torch.inf  # type: ignore[arg-type]
 
     def is_complete(self, row: Any, index: int | None = None) -> bool:
         """Whether the text that `generate` wrote into a row is complete, and was not cut off.
@@ -192,26 +193,29 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         Args:
             row: the ids of one row as `generate` returned them, including the prompt: a tensor of one
                 dimension or a sequence of integers. Padding and stop tokens after the text are ignored.
-            index: the number of the row. It matters only if equal prompts have different grammars: without
-                it, the text is complete if it is complete under any of these.
+            index: the number of the row, as the processor was called with it: with beam search, prompt p
+                begins at row ``p * num_beams``. It matters only if equal prompts have different grammars:
+                without it, the text is complete if it is complete under any of these.
 
         Raises:
+            ArgumentError: the row or its number has another type.
             HistoryError: the row does not begin with its prompt, or with any prompt, of the last generation.
         """
-        host: Ids = np.asarray(row.tolist() if isinstance(row, torch.Tensor) else row, np.int64)
-        generation = self._generation
-        prompts = [] if generation is None or host.ndim != 1 else list(generation.prompt)
-        found = [i for i, prompt in enumerate(prompts) if np.array_equal(host[: len(prompt)], prompt)]
-        if index is not None:
-            found = [i for i in found if i == index]
+        ids, generation = integers(row, "row"), self._generation
+        prompts = [] if generation is None else generation.prompt.tolist()
+        found = [i for i, prompt in enumerate(prompts) if ids[: len(prompt)] == prompt]
+        if generation is not None and index is not None:
+            index = integer(index, "index")
+            if len({generation.groups[i] for i in found}) > 1:
+                found = [i for i in found if i == index]
         if generation is None or not found:
             raise HistoryError(
-                f"this row (shape {host.shape}) does not begin with a prompt of the processor's last "
+                f"this row of {len(ids)} tokens does not begin with a prompt of the processor's last "
                 "generation; pass a row that generate returned, before you use the processor again"
             )
         states = [self._new_state(generation, i) for i in found]
         for state in states:  # the same prompt may have several grammars
-            for token in host[state.prompt_length :].tolist():
+            for token in ids[state.prompt_length :]:
                 state.append(token)
         return any(state.is_complete(self._padding) for state in states)
 
@@ -446,7 +450,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 return keep_only(scores, chosen)  # type: ignore[return-value]
         bitmask = self._bitmask
         if bitmask is None or len(bitmask) != len(rows) or bitmask.is_pinned() != scores.is_cuda:
-            bitmask = allocate_token_bitmask(len(rows), size)
+            with torch.inference_mode(False):  # it may be kept for a call outside of that mode
+                bitmask = allocate_token_bitmask(len(rows), size)
             self._bitmask = bitmask = bitmask.pin_memory() if scores.is_cuda else bitmask
         for index, state in enumerate(rows):
             if state.ended:

@@ -31,6 +31,8 @@ OF_COMPILERS: dict[str, Any] = {
     "deep regex": lambda compiler: compiler.compile_regex("(" * 1500 + "a" + ")" * 1499),
     "ebnf": lambda compiler: compiler.compile_grammar("root ::= x"),
     "grammar of another type": lambda compiler: compiler.compile_grammar(5),
+    "root rule": lambda compiler: compiler.compile_grammar(EBNF, root_rule_name=None),
+    "named grammars": lambda compiler: compiler.compile_lark('start: "a"', named_grammars="x"),
     "lark": lambda compiler: compiler.compile_lark("x"),
     "tag": lambda compiler: compiler.compile_structural_tag("{"),
     "no tag": lambda compiler: compiler.compile_structural_tag(5),
@@ -39,6 +41,7 @@ OF_COMPILERS: dict[str, Any] = {
 }
 OF_CLASSES: dict[str, Any] = {
     "tokenizer": lambda module: module.GrammarCompiler("llama"),
+    "threads that are no number": lambda module: module.GrammarCompiler(INFO, max_threads=float("nan")),
     "cache": lambda module: module.GrammarCompiler(INFO, cache_limit_bytes=-5),
     "threads": lambda module: module.BatchGrammarMatcher(0),
     "compiled": lambda module: module.GrammarMatcher(INFO),

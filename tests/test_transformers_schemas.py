@@ -85,9 +85,26 @@ def test_rows_of_no_prompt(model):
     with pytest.raises(HistoryError, match="does not begin with a prompt of the processor's last"):
         processor.is_complete([1, 2, 3])
     row, _ = _generate(model, processor, 6, 20)
-    for wrong in (row[1:], [], [row]):
+    for wrong in (row[1:], []):
         with pytest.raises(HistoryError, match="does not begin with a prompt"):
             processor.is_complete(wrong)
+    for wrong in ([row], None, "text", [*row, 0.5], torch.tensor([row])):
+        with pytest.raises(ArgumentError, match="row must be"):
+            processor.is_complete(wrong)
+    with pytest.raises(ArgumentError, match="index must be"):
+        processor.is_complete(row, "0")
+
+
+def test_the_number_of_a_row_of_beam_search_does_not_matter_for_its_own_prompt(model):
+    processor = GrammarLogitsProcessor(WORDS, prompt_length=2)
+    prompts = torch.tensor([[30, 40], [50, 60]])
+    rows = model.generate(
+        input_ids=prompts, attention_mask=torch.ones_like(prompts), logits_processor=[processor],
+        num_beams=4, max_new_tokens=30, pad_token_id=PAD,
+    )  # fmt: skip
+    assert len(rows) == 2
+    for number, row in enumerate(rows):
+        assert processor.is_complete(row, number) == processor.is_complete(row)
 
 
 def test_equal_prompts_with_different_grammars():

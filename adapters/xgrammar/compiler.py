@@ -19,6 +19,7 @@ from adapters.xgrammar.base_compiler import BaseCompiler
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_package
+from equivalence.arguments import integer
 from hybrid.api.parallel import MOST_JOBS
 from hybrid.compile.tag_request import tag_text
 
@@ -61,11 +62,12 @@ class GrammarCompiler(BaseCompiler):
                 "tokenizer"
             )
         self._tokenizer_info = tokenizer_info
-        self._limit = cache_limit_bytes
+        self._limit = integer(cache_limit_bytes, "cache_limit_bytes")
+        threads = integer(max_threads, "max_threads")
         given = {
-            "n_jobs": max(1, min(max_threads, MOST_JOBS)),  # in XGrammar 0 and less mean one thread
+            "n_jobs": max(1, min(threads, MOST_JOBS)),  # in XGrammar 0 and less mean one thread
             "cache_enabled": cache_enabled,
-            "cache_limit_bytes": cache_limit_bytes,
+            "cache_limit_bytes": self._limit,
         }
         super().__init__(tokenizer_info, {**given, **options})
 
@@ -122,7 +124,7 @@ class GrammarCompiler(BaseCompiler):
 
         For real Lark grammars, use `hybrid.GrammarCompiler.compile_lark`.
         """
-        named = None if named_grammars is None else dict(named_grammars)
+        named: Any = dict(named_grammars) if isinstance(named_grammars, Mapping) else named_grammars
         grammar = xgrammar.Grammar.from_lark(
             lark_string, tokenizer_info=self._tokenizer_info, named_grammars=named
         )
@@ -142,10 +144,13 @@ class GrammarCompiler(BaseCompiler):
 
         Raises:
             ValueError: the grammar has another type.
+            TypeError: the name has another type.
             RuntimeError: XGrammar refuses the grammar, or it exceeds the budget.
         """
         if not isinstance(grammar, (str, xgrammar.Grammar)):
             raise ValueError(f"grammar must be a str or a Grammar, but is of type {type(grammar).__name__}")
+        if not isinstance(root_rule_name, str):
+            raise TypeError(f"root_rule_name must be a str, but is of type {type(root_rule_name).__name__}")
         return self._compiled(
             lambda compiler: compiler.compile_grammar(grammar, root_rule_name=root_rule_name)
         )
