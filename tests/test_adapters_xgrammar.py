@@ -10,11 +10,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import xgrammar
 
 import adapters.xgrammar as xgr
+from equivalence import HybridError
 from tests.matchers import allowed, ids_of, outcome
 from tests.new_process import printed_by
 from tests.versions import READS_STOPS
@@ -226,6 +228,27 @@ def test_bitmasks_of_other_libraries() -> None:
 
 
 # --- batches -------------------------------------------------------------------------------------------
+
+
+def test_arguments_of_mixed_batches_are_those_of_others() -> None:
+    """Arrays, tensors and iterators are allowed, and the same arguments are refused."""
+    ours = xgr.GrammarMatcher(compiled("ebnf", "auto"))
+    batch: Any = xgr.BatchGrammarMatcher()
+    for matchers in ([ours, ours.fork()], [ours, xgrammar.GrammarMatcher(plainly("ebnf"))]):
+        bitmask = torch.zeros((2, (INFO.vocab_size + 31) // 32), dtype=torch.int32)
+        batch.batch_fill_next_token_bitmask(iter(matchers), bitmask, torch.tensor([1, 0]))
+        tokens = torch.tensor([ids_of(bitmask, INFO.vocab_size)[0]] * 2)
+        assert batch.batch_accept_token(iter(matchers), tokens) == [True, True]
+        batch.batch_rollback(iter(matchers), np.int64(1))
+        wrong = (
+            lambda: batch.batch_accept_token(matchers, [True, True]),  # noqa: B023
+            lambda: batch.batch_accept_string(matchers, "ab"),  # noqa: B023
+            lambda: batch.batch_rollback(matchers, -1),  # noqa: B023
+            lambda: batch.batch_fill_next_token_bitmask(matchers, bitmask, [1, 1]),  # noqa: B023
+        )
+        for call in wrong:
+            with pytest.raises(HybridError):
+                call()
 
 
 @pytest.mark.parametrize("mixed", [False, True])

@@ -9,7 +9,6 @@ Limits: a row that occurs twice is an error; in XGrammar, threads would race.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -17,7 +16,10 @@ import xgrammar
 
 import hybrid
 from adapters.xgrammar.errors import with_its_errors
-from equivalence import BatchError
+from equivalence import ArgumentError, BatchError
+from equivalence.arguments import integers, shown
+from hybrid.api.batch import rows_of, steps_of
+from hybrid.values.arguments import encoded
 
 ours = hybrid.BatchGrammarMatcher
 
@@ -43,9 +45,10 @@ class BatchGrammarMatcher(ours):
         debug_print: bool = False,
     ) -> None:
         """`xgrammar.BatchGrammarMatcher.batch_fill_next_token_bitmask`."""
-        if _are_ours(matchers):
-            return super().batch_fill_next_token_bitmask(matchers, bitmask, indices, debug_print)
-        for matcher, row in _pairs(matchers, range(len(matchers)) if indices is None else indices):
+        given = _list_of(matchers)
+        if _are_ours(given):
+            return super().batch_fill_next_token_bitmask(given, bitmask, indices, debug_print)
+        for matcher, row in zip(given, rows_of(given, indices), strict=True):
             matcher.fill_next_token_bitmask(bitmask, row, debug_print=debug_print)
         return None
 
@@ -55,9 +58,10 @@ class BatchGrammarMatcher(ours):
         matchers: Sequence[Any], temperatures: torch.Tensor, indices: Iterable[int] | None = None
     ) -> None:
         """`xgrammar.BatchGrammarMatcher.batch_fill_temperature`."""
-        if _are_ours(matchers):
-            return ours.batch_fill_temperature(matchers, temperatures, indices)
-        for matcher, place in _pairs(matchers, range(len(matchers)) if indices is None else indices):
+        given = _list_of(matchers)
+        if _are_ours(given):
+            return ours.batch_fill_temperature(given, temperatures, indices)
+        for matcher, place in zip(given, rows_of(given, indices), strict=True):
             alone = ours if _are_ours([matcher]) else xgrammar.BatchGrammarMatcher
             alone.batch_fill_temperature([matcher], temperatures, [place])
         return None
@@ -68,9 +72,11 @@ class BatchGrammarMatcher(ours):
         matchers: Sequence[Any], tokens: Iterable[int], debug_print: bool = False
     ) -> list[bool]:
         """`xgrammar.BatchGrammarMatcher.batch_accept_token`."""
-        if _are_ours(matchers):
-            return ours.batch_accept_token(matchers, tokens, debug_print)
-        return [one.accept_token(token, debug_print=debug_print) for one, token in _pairs(matchers, tokens)]
+        given = _list_of(matchers)
+        if _are_ours(given):
+            return ours.batch_accept_token(given, tokens, debug_print)
+        pairs = _pairs(given, integers(tokens, "tokens"))
+        return [one.accept_token(token, debug_print=debug_print) for one, token in pairs]
 
     @staticmethod
     @with_its_errors
@@ -78,31 +84,39 @@ class BatchGrammarMatcher(ours):
         matchers: Sequence[Any], strings: Iterable[str | bytes], debug_print: bool = False
     ) -> list[bool]:
         """`xgrammar.BatchGrammarMatcher.batch_accept_string`."""
-        if _are_ours(matchers):
-            return ours.batch_accept_string(matchers, strings, debug_print)
-        return [one.accept_string(text, debug_print=debug_print) for one, text in _pairs(matchers, strings)]
+        given = _list_of(matchers)
+        if _are_ours(given):
+            return ours.batch_accept_string(given, strings, debug_print)
+        if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
+            raise ArgumentError(f"strings must be a list of str or bytes, but is {shown(strings)}")
+        pairs = _pairs(given, [encoded(text) for text in strings])
+        return [one.accept_string(text, debug_print=debug_print) for one, text in pairs]
 
     @staticmethod
     @with_its_errors
     def batch_rollback(matchers: Sequence[Any], num_tokens: int | Iterable[int] = 1) -> None:
         """`xgrammar.BatchGrammarMatcher.batch_rollback`: one number of steps for all, or a list."""
-        if _are_ours(matchers):
-            return ours.batch_rollback(matchers, num_tokens)
-        counts = repeat(num_tokens, len(matchers)) if isinstance(num_tokens, int) else num_tokens
-        for matcher, count in _pairs(matchers, counts):
+        given = _list_of(matchers)
+        if _are_ours(given):
+            return ours.batch_rollback(given, num_tokens)
+        for matcher, count in zip(given, steps_of(given, num_tokens), strict=True):
             matcher.rollback(count)
         return None
 
 
+def _list_of(matchers: Any) -> Any:
+    """The matchers as a list. `hybrid` reports what is none."""
+    return list(matchers) if isinstance(matchers, Iterable) else matchers
+
+
 def _are_ours(matchers: Any) -> bool:
     """Whether none of the matchers is plain XGrammar's. `hybrid` reports other wrong objects."""
-    kinds = set(map(type, matchers)) if isinstance(matchers, Sequence) else set()
+    kinds = set(map(type, matchers)) if isinstance(matchers, list) else set()
     return not any(issubclass(kind, xgrammar.GrammarMatcher) for kind in kinds)
 
 
-def _pairs(matchers: Sequence[Any], given: Iterable[Any]) -> list[tuple[Any, Any]]:
+def _pairs(matchers: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
     """Return each matcher with its argument."""
-    values = list(given)
     if len(values) != len(matchers):
         raise BatchError(
             f"a list must have one element for each matcher ({len(matchers)}), but has {len(values)}"

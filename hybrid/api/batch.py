@@ -187,7 +187,7 @@ class BatchGrammarMatcher:
             MatcherError: a matcher made fewer steps. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
-        counts = _steps(matchers, num_tokens)
+        counts = steps_of(matchers, num_tokens)
         sums: Counter[int] = Counter()  # a matcher may be given several times
         for matcher, count in zip(matchers, counts, strict=True):
             sums[id(matcher)] += count
@@ -267,7 +267,7 @@ def rows_of_one_matcher(
     return masks, taken
 
 
-def _steps(matchers: list[Any], given: Any) -> list[int]:
+def steps_of(matchers: list[Any], given: Any) -> list[int]:
     """The number of steps for each matcher, from a single number or a list."""
     if not hasattr(given, "__iter__") or getattr(given, "ndim", None) == 0:
         return [integer_from(0, given, "num_tokens")] * len(matchers)
