@@ -396,6 +396,14 @@ def test_lines_go_to_others_once_two_steps_did_without() -> None:
     assert other == NO_LINE, "other stop ids are another pair"
 
 
+def test_maps_that_were_made_in_inference_mode_are_written_outside_of_it() -> None:
+    with torch.inference_mode():
+        maps = ClassMaps(SIZE, torch.device(DEVICE), 2)
+    gather = grammar_of("a").classifier.gather
+    lines = [maps.line(gather, small.VOCABULARY.stop_token_ids) for _ in range(MASKS_A_LINE + 1)]
+    assert lines[-1] != NO_LINE
+
+
 @pytest.mark.kernels
 @pytest.mark.parametrize("max_maps", [1, 2, 5])
 def test_more_grammars_than_lines(max_maps: int) -> None:

@@ -51,7 +51,9 @@ class ClassMaps:
 
     def __init__(self, vocab_size: int, device: torch.device, n_lines: int) -> None:
         # lines begin at multiples of 32 bytes, so that a kernel may load 16 entries at once
-        self.table = torch.full((n_lines, -(-vocab_size // 16) * 16), -1, dtype=torch.int16, device=device)
+        shape = n_lines, -(-vocab_size // 16) * 16
+        with torch.inference_mode(False):  # lines may be written outside of that mode
+            self.table = torch.full(shape, -1, dtype=torch.int16, device=device)
         self.step = 1
         self.last_steps = np.full(n_lines, -1, np.int64)
         self.line_cache: dict[tuple[Rows, tuple[int, ...]], int] = {}
