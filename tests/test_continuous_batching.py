@@ -201,3 +201,9 @@ def test_arguments_are_checked():
         few.prepare_tensor_args([_state("a", [], grammar=other)])
     with pytest.raises(VocabularyError, match="the scores have 3 columns"):
         few(torch.ones(1, 3), torch.ones(1, dtype=torch.int32))
+
+
+def test_a_processor_that_was_made_in_inference_mode_works_outside_of_it():
+    with torch.inference_mode():
+        processor = BatchingGrammarProcessor(WORDS)
+    assert _allowed(processor, _state("ended", [*_ids("yes"), EOS])) == [[EOS]]
