@@ -25,23 +25,29 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from equivalence import Vocabulary, forks
 from equivalence.deadline import Deadline
+from equivalence.deadline.clock import now
 from hybrid.compiled import CompiledGrammar
 
 
 class _UnderWay:
     """A grammar that is being compiled.
 
+    Args:
+        asked: the deadline of the call that started it.
+        table: see below.
+
     Attributes:
         future: the result or error; None as long as no call waits for it.
-        deadline: the deadline of the compilation, with the time limit of the call that started it. It is
-            cancelled when no call wants the grammar any more.
+        deadline: the deadline of the compilation, which ends when `asked` ends. It is cancelled when no call
+            wants the grammar any more.
         n_callers: number of calls that want it.
         table: the dict that lists it. It is no longer the cache's own if the cache was cleared since.
     """
 
-    def __init__(self, seconds: float | None, table: dict[Any, _UnderWay]) -> None:
+    def __init__(self, asked: Deadline, table: dict[Any, _UnderWay]) -> None:
         self.future: Future[CompiledGrammar] | None = None
-        self.deadline = Deadline(seconds)
+        # `asked.left` is 0 if only that call was cancelled
+        self.deadline = Deadline(None if asked.ends is None else asked.ends - now())
         self.n_callers = 1
         self.table = table
 
@@ -130,7 +136,7 @@ class MemoryCache:
                         under_way.n_callers += 1
                         under_way.future = under_way.future or Future()
                     else:
-                        mine = self._under_way[key] = _UnderWay(asked.left, self._under_way)
+                        mine = self._under_way[key] = _UnderWay(asked, self._under_way)
                 if known is not None:
                     count("memory_hits")
                     for _ in range(evicted):
@@ -200,13 +206,12 @@ class MemoryCache:
             under_way.n_callers -= 1
             if under_way.n_callers:
                 return
-        self._end(key, under_way)
+            self._unlist(key, under_way)  # with the same lock: no other call may find it now
         under_way.deadline.cancel()
 
     def _end(self, key: Any, under_way: _UnderWay) -> None:
         with self._lock:
-            if under_way.table.get(key) is under_way:
-                del under_way.table[key]
+            self._unlist(key, under_way)
 
     def clear(self) -> None:
         """Drop all grammars, finished or not. Those in use stay usable."""
@@ -232,6 +237,11 @@ class MemoryCache:
             count("memory_evictions")
 
     # callers of the methods below hold the lock
+
+    def _unlist(self, key: Any, under_way: _UnderWay) -> None:
+        """Let later calls start again."""
+        if under_way.table.get(key) is under_way:
+            del under_way.table[key]
 
     def _measure_again(self, *keys: Any) -> None:
         """Measure some grammars again, and the one whose turn it is; 1 us each, or 5 with cold caches."""
