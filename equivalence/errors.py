@@ -6,9 +6,20 @@ All errors that the project raises on purpose derive from `HybridError`, so call
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class HybridError(Exception):
-    """Base class of every error that this project raises on purpose."""
+    """Base class of every error that this project raises on purpose. Errors can be copied and pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Python would call the class with the message, but some classes make it of other arguments
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[HybridError], args: tuple[Any, ...]) -> HybridError:
+    """An error with these values, made without its ``__init__``."""
+    return kind.__new__(kind, *args)
 
 
 class ArgumentError(HybridError, TypeError, ValueError):

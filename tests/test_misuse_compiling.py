@@ -19,8 +19,10 @@ import torch
 import xgrammar
 
 from adapters.transformers import GrammarLogitsProcessor
+from adapters.xgrammar.errors import as_xgrammar
 from equivalence import ArgumentError, ArtifactError, BatchError, GrammarError, HybridError, VocabularyError
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, StrategyError, Vocabulary
+from equivalence.errors import NotInstalled
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError, Vocabulary
 from tests.misuse import SUBJECTS, VOCABULARY, compiled_by, each
 
 TOKENS = [b"a", b"b"]
@@ -191,6 +193,21 @@ def test_a_compiler_is_not_copied() -> None:
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(ArgumentError, match="threads may share one"):
             copied(compiler)
+
+
+ERRORS: list[HybridError] = [
+    SchemaRefused("invalid", "type", "/a", "is no type"),
+    NotInstalled("it", "torch", "all"),
+    VocabularyError("no"),
+]
+
+
+@pytest.mark.parametrize("error", [*ERRORS, *map(as_xgrammar, ERRORS)], ids=repr)
+def test_errors_can_be_copied_and_pickled(error: Exception) -> None:
+    """Pools of processes send them: one that cannot be unpickled breaks the pool."""
+    for again in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert type(again) is type(error) and str(again) == str(error)
+        assert vars(again) == vars(error)
 
 
 # Logits processors.

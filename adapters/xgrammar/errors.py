@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from equivalence import ArgumentError, BitmaskError, GrammarError, HybridError, VocabularyError
 from hybrid.guard import worker
@@ -33,7 +33,9 @@ def as_xgrammar(error: HybridError) -> Exception:
                 return RuntimeError(str(error))
             return type(cause)(str(error)) if isinstance(cause, RuntimeError) else cause
     kind = _expected_kind(type(error))
-    return error if kind is type(error) else kind(*error.args).with_traceback(error.__traceback__)
+    if kind is type(error):
+        return error
+    return _converted(type(error), error.args, error.__dict__).with_traceback(error.__traceback__)
 
 
 OF_ARGUMENTS = (ArgumentError, BitmaskError, VocabularyError)
@@ -48,9 +50,22 @@ def _expected_kind(kind: type[HybridError]) -> type[HybridError]:
         if issubclass(kind, OF_ARGUMENTS):
             wanted += (TypeError,)
         missing = tuple(one for one in wanted if not issubclass(kind, one))
-        names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+        names = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": _reduced}
         _kinds[kind] = type(kind.__name__, (kind, *missing), names) if missing else kind
     return _kinds[kind]
+
+
+def _converted(kind: type[HybridError], args: tuple[Any, ...], attributes: dict[str, Any]) -> HybridError:
+    """An error of one of our types with these values, converted."""
+    expected = _expected_kind(kind)
+    error = expected.__new__(expected, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+def _reduced(error: HybridError) -> tuple[Any, ...]:
+    """For `pickle`, which cannot find a type that was made here by its name."""
+    return _converted, (type(error).__mro__[1], error.args, error.__dict__)
 
 
 def with_its_errors(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
