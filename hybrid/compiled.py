@@ -225,7 +225,7 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes that this compiled grammar holds, without the shared vocabulary."""
-        size = self.completion_bytes + (0 if self.found is None else self.found.nbytes)
+        size = self.later_bytes + (0 if self.found is None else self.found.nbytes)
         part: Any
         for part in (self.classifier, self.gather, self.engine):
             if part is not None:
@@ -233,10 +233,11 @@ class CompiledGrammar:
         return size
 
     @property
-    def completion_bytes(self) -> int:
-        """Bytes that `completions` hold; 0 if nobody has used them."""
+    def later_bytes(self) -> int:
+        """Bytes that `completions` and `fallback` hold; 0 if nobody has used them."""
         made: Completions | None = self.__dict__.get("completions")
-        return 0 if made is None else made.nbytes
+        other: CompiledGrammar | None = self.__dict__.get("fallback")
+        return (0 if made is None else made.nbytes) + (0 if other is None else other.memory_size_bytes)
 
     @cached_property
     def fallback(self) -> CompiledGrammar:
@@ -353,7 +354,7 @@ class OnWalks(CompiledGrammar):
 
     @property
     def memory_size_bytes(self) -> int:
-        return self.classifier.memory_size_bytes + self.deferred.nbytes + self.completion_bytes
+        return self.classifier.memory_size_bytes + self.deferred.nbytes + self.later_bytes
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:

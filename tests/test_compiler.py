@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -229,6 +230,17 @@ def test_the_cache_forgets_as_many_bytes_as_it_counted() -> None:
     compiler._memory.limit_bytes = 1
     compiler.compile_regex("0")  # it is found, and dropped with all the others
     assert compiler.get_cache_size_bytes() == 0 and compiler.stats()["memory"]["evictions"] == 6
+
+
+def test_what_single_matchers_need_is_counted() -> None:
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar('root ::= "a" root | "b"')
+    sizes = [compiled.memory_size_bytes]
+    for stop in range(4):
+        GrammarMatcher(compiled, override_stop_tokens=stop)
+        sizes.append(compiled.memory_size_bytes)
+    assert all(after > before + 2000 for before, after in pairwise(sizes)), "they have their own masks"
+    other = compiled.fallback.memory_size_bytes
+    assert compiled.memory_size_bytes == sizes[-1] + other > sizes[-1]
 
 
 # --- Compiled grammars -----------------------------------------------------------------------------------

@@ -89,7 +89,10 @@ class CachedSequence:
         """Start a sequence at the first configuration of a session."""
         history = np.empty(2 * FIRST_STEPS, np.int32)
         steps: StepCache = session.steps
-        rows: Rows = session.rows_for(self.stops)
+        rows: Rows = session.rows.get(self.stops)
+        if rows is None:  # other threads may ask for the same
+            with self.classifier.lock:
+                rows = session.rows_for(self.stops)
         start: cython.Py_ssize_t = session.start
         self.session, self.steps, self.rows, self.config = session, steps, rows, start
         self.history, self.texts = history, []

@@ -35,6 +35,9 @@ from hybrid.classifier.walk_tables import WalkTables
 from hybrid.values.follower import joined
 from hybrid.values.gather import Gather, members_by_class
 
+FIRST_ROWS_BYTES = 2200
+"""Bytes of `Rows` without any row."""
+
 
 class Session:
     """The tables that a classifier uses for some time. Matchers move on when the next session starts.
@@ -67,10 +70,14 @@ class Session:
         self.forced: dict[int, bytes] = {}
 
     def rows_for(self, stops: tuple[int, ...]) -> Rows:
-        """The known masks for some stop ids."""
+        """The known masks for some stop ids.
+
+        Called with the classifier's lock held, unless they are known.
+        """
         found = self.rows.get(stops)
         if found is None:
             found = self.rows[stops] = Rows(self.gather, stops)
+            self.left -= FIRST_ROWS_BYTES
         return found
 
     def rows_by_class(self) -> Rows:
