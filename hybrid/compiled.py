@@ -158,17 +158,19 @@ class CompiledGrammar:
         Raises:
             BudgetExceeded: the states exceed the budget; the grammar continues as before.
         """
-        return self.completed(
+        self.completed(
             check_budget(budget), "all states were computed in advance, because promote was called"
         )
+        return self.classifier is not None and not isinstance(self.grammar, LarkGrammar)
 
     def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
-        """`promote` for callers that have a deadline, and a reason to note."""
+        """`promote` for callers that have a deadline, and a reason to note. Returns whether this call has
+        computed the states, and no other one before or meanwhile."""
         if self.classifier is None or isinstance(self.grammar, LarkGrammar):
             return False
-        if not self.classifier.is_complete:
-            promote_classifier(self.classifier, self.grammar, budget, deadline)
-            self.note(why)
+        if not promote_classifier(self.classifier, self.grammar, budget, deadline):
+            return False
+        self.note(why)
         return True
 
     @property

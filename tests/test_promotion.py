@@ -253,6 +253,27 @@ def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     assert is_complete(third) and use(third) == masks
 
 
+def test_equal_static_calls_at_once_are_one_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY, on_budget="raise")
+    piece = Promotion.piece
+    others: list[threading.Thread] = []
+
+    def interrupted(self: Promotion) -> bool:
+        if not others:
+            others.append(threading.Thread(target=compile_it))
+            others[0].start()
+            others[0].join(0.2)  # it waits for this promotion, and must not start a new session meanwhile
+        return piece(self)
+
+    def compile_it() -> None:
+        assert is_complete(compiler.compile_grammar(NESTED, static=True))
+
+    monkeypatch.setattr(Promotion, "piece", interrupted)
+    compile_it()
+    others[0].join(30)
+    assert compiler.stats()["promotions"] == {"done": 1, "given_up": 0} and not compiler.stats()["errors"]
+
+
 def test_another_network_is_not_completed() -> None:
     again = from_bytes(to_bytes(GrammarCompiler(VOCABULARY).compile_grammar(NESTED)), VOCABULARY)
     final = again.classifier._fixed.net[0]

@@ -22,11 +22,12 @@ with states on demand, up to its 99.99th percentile, from the first document on,
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, forks
 from equivalence.deadline import Deadline
 from equivalence.network import build_network
 from equivalence.network.grammar_reader import read_grammar
@@ -47,6 +48,8 @@ PIECE = 4
 
 CONTEXTS = 2
 """Contexts of the network that a piece begins: the first reading of a context walks all classes."""
+
+_making = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of `Classifier.promoting`
 
 
 class Promotion:
@@ -105,8 +108,9 @@ class Promotion:
 
 def promote_classifier(
     classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None
-) -> None:
-    """Compute all states of a classifier that has classes.
+) -> bool:
+    """Compute all states of a classifier that has classes, unless they are known. A call waits for another
+    one that does it: two would replace each other's tables.
 
     Args:
         classifier: the classifier.
@@ -114,10 +118,24 @@ def promote_classifier(
         budget: limits of the tables.
         deadline: when to give up.
 
+    Returns:
+        Whether this call did it.
+
     Raises:
         BudgetExceeded: the bytes or states exceed the budget, or the deadline has passed. The states computed
             so far are kept.
     """
+    with _making:
+        if classifier.promoting is None:
+            classifier.promoting = forks.registered(threading.Lock(), forks.Order.SLOW)
+    with classifier.promoting:
+        if classifier.is_complete:
+            return False
+        _promote(classifier, grammar, budget, deadline)
+        return True
+
+
+def _promote(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None) -> None:
     reachable = classifier.reachable
     if reachable is None:
         reachable = reachable_again(classifier, grammar, budget)

@@ -205,6 +205,8 @@ def promote_static(
     except BudgetExceeded as error:
         if raises or deadline.is_cancelled:
             raise
+        if classifier.is_refused:  # an equal call has found it meanwhile
+            return ""
         classifier.is_refused = True
         compiled.note(f"not all states could be computed in advance: {error}")
         logger.debug("not all states of a static grammar were computed in advance: %s", error)
