@@ -186,11 +186,16 @@ def test_errors_are_freed_at_once(no_collection: None) -> None:
     """Otherwise they would keep the frames of their callers, and what these hold, until the next
     collection."""
     compiler = GrammarCompiler(VOCABULARY)
-    try:
-        compiler.compile_grammar("root ::= root{2}")
-    except GrammarError as error:
-        seen = weakref.ref(error)
-    assert seen() is None
+    schema = {"properties": {"a": {"type": 3}}}
+    for call in (
+        lambda: compiler.compile_grammar("root ::= root{2}"),
+        lambda: compiler.compile_json_schema(schema, semantics="json-schema"),
+    ):
+        try:
+            call()
+        except GrammarError as error:
+            seen = weakref.ref(error)
+        assert seen() is None
 
 
 # --- Simultaneous calls ----------------------------------------------------------------------------------

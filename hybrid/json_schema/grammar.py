@@ -214,7 +214,7 @@ def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[],
     try:
         return call()
     except SchemaRefused as error:
-        raise nonterminals.placed(error, one.formula) from error
+        raise nonterminals.placed(error, one.formula) from error.__cause__
 
 
 class SchemaGrammar:

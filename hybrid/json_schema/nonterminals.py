@@ -110,7 +110,7 @@ class Nonterminals:
             try:
                 found = self._by_formula[formula] = self._find(formula)
             except SchemaRefused as error:
-                raise self.placed(error, formula) from error
+                raise self.placed(error, formula) from error.__cause__
         return found
 
     def build_all(self) -> object:
@@ -130,7 +130,11 @@ class Nonterminals:
             one.object = one.array = None
 
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
-        """Return the error with a place. If it has none yet, it gets the place of a formula's locations."""
+        """Return the error with a place. If it has none yet, it gets the place of a formula's locations.
+
+        It may be the same one, so it must not be raised "from" itself: only Python's garbage collector could
+        free that.
+        """
         if error.pointer:
             return error
         pointer = self._declarations.place(formula, error.keyword)
@@ -281,7 +285,7 @@ class Nonterminals:
             if nonterminal.array is None and nonterminal.arrays is not false:
                 self._build_array(self, nonterminal)
         except SchemaRefused as error:
-            raise self.placed(error, nonterminal.formula) from error
+            raise self.placed(error, nonterminal.formula) from error.__cause__
 
     def edges(self, pairs: list) -> list:
         """Turn pairs (formula, state) into pairs (nonterminal, state)."""
