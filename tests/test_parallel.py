@@ -14,7 +14,7 @@ import pytest
 import xgrammar
 
 from equivalence import GrammarError, HybridError, Vocabulary
-from hybrid import CompiledGrammar, GrammarCompiler
+from hybrid import CompiledGrammar, GrammarCompiler, SchemaRefused
 from hybrid.api.parallel import Source
 from hybrid.files import to_bytes
 
@@ -85,6 +85,16 @@ def test_errors_are_raised_or_returned(backend: str) -> None:
         assert type(found[1]) is GrammarError
         with pytest.raises(GrammarError, match="grammar 1 of 3: XGrammar refuses the regex"):
             compiler().compile_many([GOOD[0], BAD, GOOD[4]], 2)
+
+
+def test_a_refused_schema_is_numbered() -> None:
+    with pytest.raises(
+        SchemaRefused, match=r"grammar 0 of 1: the keyword 'type' at /properties/a must"
+    ) as caught:
+        compiler().compile_many(
+            [("json_schema", {"properties": {"a": {"type": 3}}}, {"semantics": "json-schema"})]
+        )
+    assert caught.value.pointer == "/properties/a"
 
 
 @pytest.mark.parametrize(
