@@ -341,6 +341,16 @@ def test_locks_of_properties_are_registered() -> None:
         assert all(any(lock is one for one in registered) for lock in locks)
 
 
+def test_every_class_with_such_properties_is_decorated() -> None:
+    for package in ("equivalence", "hybrid", "adapters"):
+        for path in (Path(forks.__file__).parents[1] / package).rglob("*.py"):
+            before = ""
+            for part in re.split(r"\n(?=class |def )", path.read_text("utf-8")):
+                decorators = before[before.rfind("\n\n") :]
+                assert "@cached_property" not in part or "with_registered_properties" in decorators, path
+                before = part
+
+
 def test_two_threads_may_fork_at_once() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(SHARED)
     wanted = masks_along(compiled, 1, 10)

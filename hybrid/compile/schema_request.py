@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError
+from equivalence import GrammarError, forks
 from equivalence.arguments import flag
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_printed
@@ -41,6 +41,7 @@ _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
 expressions."""
 
 
+@forks.with_registered_properties
 @dataclass(frozen=True, eq=False)
 class JsonSchemaRequest(Converted):
     """A JSON schema.

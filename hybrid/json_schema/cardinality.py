@@ -15,6 +15,7 @@ from functools import cached_property, lru_cache
 from math import comb
 from typing import Any
 
+from equivalence import forks
 from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
@@ -46,6 +47,7 @@ def canonical_numbers() -> Automaton:
     return found
 
 
+@forks.with_registered_properties
 class Counts:
     """For each nonterminal of one schema, its number of values; None: more than `MOST_COUNTED`.
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import xgrammar
 
+from equivalence import forks
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.json_text import fault_of
@@ -217,6 +218,7 @@ def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[],
         raise nonterminals.placed(error, one.formula) from error.__cause__
 
 
+@forks.with_registered_properties
 class SchemaGrammar:
     """The grammar of the JSON texts whose values are valid under a schema.
 

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
 
+from equivalence import forks
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
 from hybrid.json_schema.dialects import Dialect, draft_named
@@ -38,6 +39,7 @@ _UNNAMED = "urn:schema"
 """The address given to a schema without one, if dynamic references need an address."""
 
 
+@forks.with_registered_properties
 class Documents:
     """Documents that references may lead to.
 

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary
+from equivalence import Vocabulary, forks
 from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.values.once import made_once
 
@@ -26,6 +26,7 @@ _NOT_BETWEEN = bytes(set(range(256)) - set(b" \t\n\r,:"))
 """All bytes but those that stand between values."""
 
 
+@forks.with_registered_properties
 class Kinds:
     """Tokens by what they may end.
 
