@@ -22,7 +22,15 @@ from adapters.transformers import GrammarLogitsProcessor
 from adapters.xgrammar.errors import as_xgrammar
 from equivalence import ArgumentError, ArtifactError, BatchError, GrammarError, HybridError, VocabularyError
 from equivalence.errors import NotInstalled
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError, Vocabulary
+from hybrid import (
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    SchemaRefused,
+    StrategyError,
+    Vocabulary,
+    compute_classes,
+)
 from tests.misuse import SUBJECTS, VOCABULARY, compiled_by, each
 
 TOKENS = [b"a", b"b"]
@@ -159,6 +167,14 @@ def test_wrong_arguments_of_compiled_grammars() -> None:
             call()
     with pytest.raises(HybridError, match=r"budget must be a hybrid\.Budget, but is 5"):
         compiled.promote(budget=5)
+
+
+@pytest.mark.parametrize("grammar", ['root ::= "a"', 5, None, compiled_by("lark").grammar], ids=repr)
+def test_what_has_no_classes(grammar: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"grammar must be an xgrammar\.Grammar"):
+        compute_classes(grammar, VOCABULARY)
+    with pytest.raises(ArgumentError, match="vocabulary must be a Vocabulary"):
+        compute_classes(xgrammar.Grammar.from_regex("a"), VOCABULARY.tokens)  # type: ignore[arg-type]
 
 
 # Copies.

@@ -14,14 +14,15 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from equivalence.arguments import shown
 from equivalence.bounds import check_count, check_seconds
 from equivalence.classes.explore import Capacity, explore, out_of_bytes
 from equivalence.classes.partition import partition_runs
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline
-from equivalence.errors import BudgetExceeded, HybridError
+from equivalence.errors import ArgumentError, BudgetExceeded, HybridError
 from equivalence.network import Network, build_network
-from equivalence.network.grammar_reader import read_grammar
+from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
 from equivalence.network.sizes import too_large
 from equivalence.runs import ClassRuns, tokens_of
 from equivalence.runs.class_numbers import number_runs
@@ -65,8 +66,15 @@ def compute_classes(
     Raises:
         UnsupportedGrammar: masks depend on more than bytes and stacks; the message names the construct.
         BudgetExceeded: a bound was exceeded.
-        HybridError: `relation` or a bound is not allowed.
+        HybridError: `relation` or a bound is not allowed, or `grammar` or `vocabulary` has another type.
     """
+    if not isinstance(vocabulary, Vocabulary):
+        raise ArgumentError(f"vocabulary must be a Vocabulary, but is {shown(vocabulary)}")
+    if not isinstance(grammar, dict | ParsedGrammar) and not hasattr(grammar, "serialize_json"):
+        raise ArgumentError(
+            "grammar must be an xgrammar.Grammar, such as xgrammar.Grammar.from_ebnf(text), or its "
+            f"serialised form, but is {shown(grammar)}"
+        )
     if relation not in get_args(Relation):
         raise HybridError(
             f"relation must be {' or '.join(map(repr, get_args(Relation)))}, but is {relation!r}"
