@@ -177,6 +177,13 @@ def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: 
     [
         ('root ::= "a" root | Token(2)', ""),  # forced text ignores ids, and would not end
         ('root ::= "a" p\np ::= "b" p | Token(2) root', ""),
+        ('root ::= "a"+ Token(2)', ""),
+        ('root ::= [ab] "a"{2,} Token(2)', ""),
+        ('root ::= Regex("a+") Token(2)', ""),
+        ('root ::= r Token(2)\nr ::= r "a" | "b"', ""),
+        ('root ::= "a" p{0,2} root | Token(2)\np ::= Token(1)', ""),
+        ('root ::= "b" ("a" Token(2))* Token(2)', "ba"),
+        ('root ::= "a" [ab]* Token(2)', "a"),
         ('root ::= "ab" Token(2) "b"', "ab"),
         ('root ::= "a" p Token(2)\np ::= "b" | ExcludeToken(2)', "a" if dialect.JOINS_TOKENS else "ab"),
     ],
@@ -184,3 +191,11 @@ def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: 
 def test_forced_text_before_ids_ends(ebnf: str, forced: str) -> None:
     matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), "engine")
     assert matcher.find_jump_forward_string() == forced
+
+
+def test_forced_text_after_ids_ends() -> None:
+    matcher = matcher_of(
+        'root ::= r Token(2)\nr ::= r "a" | [ab] Token(2)', vocabulary_of([b"a", b"b", b"<x>"]), "engine"
+    )
+    assert matcher.accept_token(0) and matcher.accept_token(2)
+    assert matcher.find_jump_forward_string() == ""
