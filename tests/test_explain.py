@@ -431,6 +431,21 @@ def test_a_grammar_whose_names_take_long_has_them_later(monkeypatch: pytest.Monk
     assert matcher.explain().rules == ("root",)
 
 
+@pytest.mark.parametrize("strategy", ["classifier", "engine"])
+@pytest.mark.parametrize("text", [b"A", b"ab"])
+def test_a_token_that_is_named_by_its_id_is_no_text(text: bytes, strategy: str) -> None:
+    token = {"type": "token", "token": TOKENS.index(text)}
+    tag = {"type": "sequence", "elements": [token, {"type": "const_string", "value": "b"}]}
+    compiler = GrammarCompiler(BYTES, strategy=strategy)
+    matcher = GrammarMatcher(compiler.compile_structural_tag({"type": "structural_tag", "format": tag}))
+    told = matcher.explain()
+    assert not told.next_bytes and not told.expected and told.n_allowed == 1
+    assert told.sentence == "expected a token that the grammar names by its id"
+    refusal = matcher.explain_refusal(text)
+    assert refusal is not None and refusal.offset == 0 and told.sentence in str(refusal)
+    assert matcher.accept_token(TOKENS.index(text)) and matcher.explain().next_bytes == {ord("b")}
+
+
 def test_nothing_is_cut_short_where_there_is_time() -> None:
     matcher = matcher_of('root ::= "abc" | "abd"', 60.0)
     assert not matcher.explain().cut_short

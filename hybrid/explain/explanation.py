@@ -17,6 +17,8 @@ Kind = Literal["key", "literal", "characters", "pattern", "terminal", "bytes"]
 
 ANY_CASE = "in either case"
 
+BY_ID = "a token that the grammar names by its id"
+
 NAMED_IN_SENTENCES = 8
 """How many things a sentence lists."""
 
@@ -137,7 +139,9 @@ class Explanation:
         if not words and self.cut_short:
             return "there was no time to find out what is expected"
         if not words:
-            return f"expected {spans(self.next_bytes)}" if self.next_bytes else "nothing may follow"
+            if self.next_bytes:
+                return f"expected {spans(self.next_bytes)}"
+            return f"expected {BY_ID}" if self.n_allowed else "nothing may follow"
         listed = words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
         return f"expected {listed}"
 

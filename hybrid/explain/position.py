@@ -53,6 +53,8 @@ def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Expla
     compiled, text = matcher.compiled_grammar, matcher._follower.text_read()
     tokens = compiled.vocabulary.tokens
     singles = compiled.explainer.singles(tokens, matcher._stops)
+    if _may_read_ids(matcher):
+        singles = np.full(256, -1, np.int64)  # a token may be allowed although its byte is not
     size = len(tokens)
     pointer = None if compiled.schema is None else pointer_of(text)
     if matcher.is_terminated():
@@ -80,6 +82,14 @@ def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Expla
         tuple(expected[:MOST_EXPECTED]), max(0, len(expected) - MOST_EXPECTED), found.rules, pointer,
         (found.omitted,) if found.omitted else (), is_cut or deadline.is_over,
     )  # fmt: skip
+
+
+def _may_read_ids(matcher: Matcher) -> bool:
+    """Whether the grammar may name token ids, so that a mask does not say which texts are allowed."""
+    compiled = matcher.compiled_grammar
+    if compiled.classifier is not None:
+        return not compiled.classifier.by_text
+    return compiled.strategy == "engine" and matcher.tokens_left is None  # such grammars have no limits
 
 
 def _next_bytes(
