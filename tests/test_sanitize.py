@@ -193,9 +193,10 @@ def test_forced_text_before_ids_ends(ebnf: str, forced: str) -> None:
     assert matcher.find_jump_forward_string() == forced
 
 
-def test_forced_text_after_ids_ends() -> None:
-    matcher = matcher_of(
-        'root ::= r Token(2)\nr ::= r "a" | [ab] Token(2)', vocabulary_of([b"a", b"b", b"<x>"]), "engine"
-    )
+@pytest.mark.parametrize(
+    "ebnf", ['root ::= r Token(2)\nr ::= r "a" | [ab] Token(2)', 'root ::= "a" Token(2) [a]* Token(2)']
+)
+def test_forced_text_after_ids_ends(ebnf: str) -> None:
+    matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), "engine")
     assert matcher.accept_token(0) and matcher.accept_token(2)
     assert matcher.find_jump_forward_string() == ""

@@ -304,40 +304,42 @@ def _may_force_endless_text(serialized: dict[str, Any], reached: set[int], endin
     first_calls: dict[int, set[int]] = {rule: set() for rule in reached}  # perhaps before any text
     callers: defaultdict[int, set[int]] = defaultdict(set)
     for rule in reached:
-        pending = [(serialized[serial.RULES][rule][BODY], True)]
+        pending = [(serialized[serial.RULES][rule][BODY], True, False)]
         while pending:
-            expression, is_first = pending.pop()
+            expression, is_first, is_behind_ids = pending.pop()
             at = starts[expression]
             kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
             if kind == serial.CHOICES:
-                pending += [(part, is_first) for part in body]
+                pending += [(part, is_first, is_behind_ids) for part in body]
             elif kind == serial.SEQUENCE:
                 for part in body:
                     inner, callee = data[starts[part]], data[starts[part] + 2]
-                    if inner in serial.TOKEN_TYPES:
-                        break
-                    pending.append((part, is_first))
+                    is_behind_ids = is_behind_ids or inner in serial.TOKEN_TYPES
+                    pending.append((part, is_first, is_behind_ids))
                     is_first = is_first and inner not in (serial.BYTES, serial.CLASS)
                     is_optional = inner == serial.REPEAT and data[starts[part] + 3] == 0
                     if inner in serial.CALLS and callee not in ending and not is_optional:
-                        break
+                        is_behind_ids = True
             elif kind == serial.TAGS or (kind in serial.CLASSES and _has_characters(body)):
-                choosing.add(rule)
+                if not is_behind_ids:
+                    choosing.add(rule)
             elif kind in (serial.STAR, serial.PATTERN):
                 return True
             elif kind in serial.CALLS:
+                if kind == serial.REPEAT and body[2] < 0:
+                    repeated.add(body[0])
+                if is_behind_ids:
+                    continue
                 calls[rule].add(body[0])
                 callers[body[0]].add(rule)
                 if is_first:
                     first_calls[rule].add(body[0])
-                if kind == serial.REPEAT and body[2] < 0:
-                    repeated.add(body[0])
     new = list(choosing)
     while new:
         added = callers[new.pop()] - choosing
         choosing |= added
         new += added
-    if repeated - choosing:
+    if repeated & ending - choosing:
         return True
     # what a left recursive rule repeats does not begin with its beginning
     return _has_cycle(first_calls) or _has_cycle(
