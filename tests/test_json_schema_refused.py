@@ -141,12 +141,14 @@ def test_a_format_that_is_no_regular_language_is_named() -> None:
 
 NOWHERE = {"$ref": "https://example.org/x.json"}
 BEHIND = {"type": "string", "pattern": "(?<=x)y"}
+MANY = {"anyOf": [{"contains": {"const": letter}} for letter in "abcdefghi"]}
 
 
 @pytest.mark.parametrize(
     ("schema", "keyword", "why", "is_strict"),
     [
         ({"not": BEHIND}, "pattern", "negation", False),
+        ({"properties": {"a": {"type": "string"}, "b": {"not": BEHIND}}}, "pattern", "negation", False),
         ({"$defs": {"x": {"allOf": [BEHIND]}},
          "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"not": {"$ref": "#/$defs/x"}}}}, "pattern",
          "negation", False),
@@ -175,6 +177,8 @@ def test_what_would_forbid_valid_instances_is_not_left_out(
         ({"properties": {"a": BEHIND}}, '{"a":"q"}'),
         ({"properties": {"a": NOWHERE}}, '{"a":{"b":[]}}'),
         ({"patternProperties": {"(?<=x)y": False}}, '{"xy":1}'),
+        ({"$schema": "http://json-schema.org/draft-07/schema#", **NOWHERE, "type": "string"}, "1"),
+        ({"prefixItems": [{}], **MANY, "unevaluatedItems": {"type": "string"}}, '[1,"a","z"]'),
     ],
 )
 def test_what_only_forbids_is_left_out(schema: dict[str, Any], text: str, is_strict: bool) -> None:

@@ -334,7 +334,7 @@ class Assertions:
         for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
             if keyword in schema and keyword in keywords:
                 clauses += self._dependent(location, keyword)
-        if "unevaluatedProperties" in schema and "unevaluatedProperties" in keywords:
+        if schema.get("unevaluatedProperties", True) is not True and "unevaluatedProperties" in keywords:
             clauses.append(Evaluated(self).unevaluated_properties(location))
         return clauses
 
@@ -378,7 +378,7 @@ class Assertions:
             clauses += self._contains(location)
         if "uniqueItems" in schema and flag_of(location, "uniqueItems"):
             clauses.append(formulas.atom(("unique",)))
-        if "unevaluatedItems" in schema and "unevaluatedItems" in keywords:
+        if schema.get("unevaluatedItems", True) is not True and "unevaluatedItems" in keywords:
             clauses.append(Evaluated(self).unevaluated_items(location))
         return clauses
 

@@ -25,6 +25,9 @@ check_source(__name__)
 NEGATING = frozenset(("not", "oneOf", "if", "contains", "propertyNames", "dependencies"))
 """Keywords that negate: if a subschema below one accepts more, the whole schema may accept less."""
 
+_OPENING = frozenset(("additionalProperties", "additionalItems", "unevaluatedProperties", "unevaluatedItems"))
+"""Keywords that say what other keys or items may be. If one is left out, these may be anything: without the
+keyword, `strict_mode` or an `unevaluated` keyword might forbid them."""
 
 Way = Any
 """A JSON pointer, or a location and a tuple of keywords, keys and indices below it."""
@@ -133,7 +136,7 @@ class Locations:
             draft = draft_named(schema["$schema"])
             if draft is not None and draft.uri != dialect.uri:
                 why = f"names {draft.name}, but the schema around it names {dialect.name}"
-                raise SchemaRefused("unsupported", "$schema", pointer_of(way), why)
+                raise SchemaRefused("needed", "$schema", pointer_of(way), why)
         kept: dict = {}
         is_read: cython.bint = False
         for keyword, value in schema.items():
@@ -146,8 +149,22 @@ class Locations:
             pointer = pointer_of(way)
             removed = {keyword for place, keyword in self._left_out if place == pointer}
             if removed:
-                kept = {keyword: value for keyword, value in kept.items() if keyword not in removed}
+                return self._relaxed(kept, removed, resolver, way)
         return self._equal(kept, resolver, way)
+
+    def _relaxed(self, schema: dict, removed: set, resolver: Any, way: Any) -> Location:
+        """Return the location of a subschema without some keywords. It is a new one even if there is an equal
+        one, because `refuse_forbidding` looks for its place."""
+        kept: dict = {}
+        if "$ref" not in removed or not self.dialect.ignores_ref_siblings:
+            for keyword, value in schema.items():
+                if keyword in _OPENING:
+                    kept[keyword] = True if keyword in removed else value
+                elif keyword not in removed:
+                    kept[keyword] = value
+        found = Location(kept, resolver, way, len(self.all))
+        self.all.append(found)
+        return found
 
     def _equal(self, schema: dict, resolver: Any, way: Any) -> Location:
         """Return the location of an equal subschema, whose references have the same base; or a new one.
