@@ -278,6 +278,7 @@ def test_what_is_not_there_is_said(tmp_path: Any) -> None:
     [
         (["1", "1.0", "10e-1", "0.1e1", "1E+0"], True), (["0", "-0", "0.000", "0e9"], True),
         (["100", "1e2", "1.00e+2"], True), (["1", "-1", "10", "0.1", "11"], False),
+        (["1e5", f"1e{'0' * 2_000}5"], True), ([f"1e{'7' * 5_000}", f"10e{'7' * 4_999}6"], True),
     ],
 )  # fmt: skip
 def test_equal_numbers_have_equal_keys(texts: list[str], are_equal: bool) -> None:
@@ -288,6 +289,7 @@ def test_texts_without_white_space() -> None:
     assert without_space(b'{ "a b" : [ 1 , "\\u0061\\n" ] }') == '{"a b":[1,"a\\n"]}'
     assert without_space(b'["\\u00') == '["'
     assert without_space('["\u00e9'.encode()[:-1]) == '["'
+    assert without_space(b"[-0.50e2, " + b"-1" + b"1" * 5_000 + b"]") == f"[-50,-1{'1' * 5_000}]"
 
 
 @given(st.text(st.sampled_from('a"\\/\u00e9\U0001f600\ud83d\ude00'), max_size=6), st.randoms())

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import json
 import re
-from fractions import Fraction
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
 from hybrid.json_schema.instances import key_of
-from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
 
@@ -24,8 +23,8 @@ BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
 """The modes of a cursor: before a value or a key, in a string, after a backslash in a string, in a number or
 a constant, after a value or a key."""
 
-MOST_POWER = 1_000
-"""The most digits of an exponent that is evaluated."""
+_EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+"""Adds exponents of any length; Python's integers are read only up to 4,300 digits."""
 
 MOST_SPELLED = 64
 """The largest exponent that becomes digits."""
@@ -294,7 +293,7 @@ def number(text: str) -> tuple[str, str, str]:
     """Return a key that is equal for all texts of the same number: the digits without zeros around them, and
     an exponent.
 
-    Python's numbers would be enough, except for numbers such as `1e999999999`.
+    Python's numbers would be enough, except for numbers such as `1e999999999`. Exponents may have any length.
     """
     mantissa, _, power = text.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
@@ -303,9 +302,8 @@ def number(text: str) -> tuple[str, str, str]:
     if not digits:
         return "number", "0", "0"
     short = digits.rstrip("0")
-    if len(power) > MOST_POWER:
-        return "number", sign + digits, f"{len(fraction)} {power}"  # such a number hardly occurs twice
-    return "number", sign + short, str(int(power or "0") - len(fraction) + len(digits) - len(short))
+    exponent = _EXACT.add(Decimal(power or "0"), len(digits) - len(short) - len(fraction))
+    return "number", sign + short, f"{exponent:f}"
 
 
 def _shortest(text: str) -> str:
@@ -313,9 +311,9 @@ def _shortest(text: str) -> str:
     if text.isdecimal():
         return text  # most numbers
     _, digits, power = number(text)
-    if not power.lstrip("-").isdecimal() or abs(int(power)) > MOST_SPELLED:
+    if Decimal(power).copy_abs() > MOST_SPELLED:
         return f"{digits}e{power}"
-    return shortest_text(Fraction(f"{digits}e{power}"))
+    return f"{Decimal(f'{digits}e{power}'):f}"
 
 
 def number_at_end(begun: str) -> tuple[str, str]:
