@@ -306,9 +306,8 @@ def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() 
         assert not bounded.contains(text)
     language, tails = with_length(bounded, 1, 1024, 12_000)
     assert language is bounded and not tails
-    with pytest.raises(TooLarge):
-        with_length(bounded, 4, 1024, 400_000)
-    assert grid_of(bounded, 4, 1024, 400_000).n_states
+    longer, tails = with_length(bounded, 6, 1024, 12_000)
+    assert not tails and longer.contains("a@b.cd") and not longer.contains("a@b.c")
 
 
 @pytest.mark.parametrize("name", ["hostname", "idn-hostname"])
@@ -320,6 +319,12 @@ def test_host_names_under_a_length_have_any_number_of_labels(name: str, most: in
     assert language.contains("-".join("ab") + ".c" * (most // 2 - 2)) and not language.contains("a-.b")
     assert language.contains("a" * 64) == (most <= 63)
     assert language.contains("a" * 63) and not language.contains(".".join(["", "a"]))
+
+
+@pytest.mark.parametrize("most", [None, 253])
+def test_host_names_may_have_a_least_length(most: int | None) -> None:
+    longer, tails = with_length(format_language("hostname", True, most), 4, most, 12_000)
+    assert not tails and longer.contains("a.bc") and not longer.contains("a.b")
 
 
 @pytest.mark.parametrize("name", ["uri", "uri-reference", "iri", "iri-reference"])

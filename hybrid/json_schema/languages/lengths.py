@@ -115,6 +115,8 @@ def with_length(
         found = _tails(language, least, most, bound)
         if found is not None:
             return found
+    if own is not None and most in (None, own):  # no need to count beyond `least`
+        return intersection([language, window(least, None)], bound), ()
     if has_more_pairs(language, least, most, min(bound, MOST_PRODUCT)):
         raise TooLarge(bound)
     return intersection([language, window(least, most)], bound), ()
