@@ -1,11 +1,14 @@
 """Dispatches of very many tags: the state determines which tag was read, as in XGrammar itself."""
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
 import xgrammar
 
+from equivalence import BudgetExceeded
+from equivalence.deadline import Deadline
 from equivalence.network import foreign
 from hybrid import GrammarCompiler
 from hybrid.testing.mask_comparison import compare_along
@@ -26,7 +29,7 @@ def test_they_are_told_apart_as_xgrammar_does(loop: int) -> None:
     rng, told, given_up = random.Random(loop), 0, 0
     for _ in range(DRAWS):
         tags, excluded = drawn(rng)
-        found = foreign._many_tags(tags, loop, excluded)
+        found = foreign._many_tags(tags, loop, excluded, Deadline())
         if found is None:
             given_up += 1
             continue
@@ -44,7 +47,20 @@ def test_they_are_told_apart_as_xgrammar_does(loop: int) -> None:
     [((b"ab", 0), (b"abc", 1)), ((b"xaby", 0), (b"ab", 1)), ((b"ab", 0), (b"ab", 1)), ((b"", 0), (b"a", 1))],
 )
 def test_tags_within_tags_are_left_to_xgrammar(tags: tuple[tuple[bytes, int], ...]) -> None:
-    assert foreign._many_tags(tags, 1, ()) is None
+    assert foreign._many_tags(tags, 1, (), Deadline()) is None
+
+
+def test_tags_of_many_lengths_take_linear_memory_and_look_at_the_deadline() -> None:
+    """All parts of a text of 20,000 bytes that are as long as other texts would be gigabytes."""
+    texts = [b"<%d>" % number + b"x" * (100 * number) for number in range(200)]
+    tracemalloc.start()
+    try:
+        assert not foreign._is_any_within(texts, Deadline())
+        assert tracemalloc.get_traced_memory()[1] < 20 * sum(map(len, texts))
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(BudgetExceeded):
+        foreign._is_any_within(texts, Deadline(0))
 
 
 def test_masks_of_a_thousand_tags() -> None:

@@ -206,7 +206,7 @@ def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Dea
         used, _ = reachable(data, starts, bodies, root)
         foreign = {}
         for rule in np.flatnonzero(is_foreign & (used != 0)).tolist():
-            foreign[rule] = foreign_rule(read, rule)
+            foreign[rule] = foreign_rule(read, rule, deadline)
             deadline.check(PHASE)  # XGrammar compiles each of them, and cannot be interrupted
         data, starts, bodies, edges, n_states = _add_foreign(foreign, data, starts, bodies)
         if read.is_escaped:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.deadline import Deadline
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.grammar_reader import ParsedGrammar
@@ -35,6 +36,12 @@ MOST_KEPT = 2000
 """Automata of longer patterns are not cached, because they might be large."""
 
 
+PHASE = "the text of a grammar's tags"
+
+SEPARATOR = "\u0100"
+"""A character between texts whose bytes are written as characters."""
+
+
 class ForeignRule(NamedTuple):
     """Automata of one rule: the rule's own first, then helper rules that XGrammar's optimiser added.
 
@@ -49,8 +56,13 @@ class ForeignRule(NamedTuple):
     repeats: tuple[tuple[int, int, int], ...]
 
 
-def foreign_rule(read: ParsedGrammar, rule: int) -> ForeignRule:
-    """The automata of rule number ``rule`` of a grammar, as XGrammar makes them."""
+def foreign_rule(read: ParsedGrammar, rule: int, deadline: Deadline | None = None) -> ForeignRule:
+    """The automata of rule number ``rule`` of a grammar, as XGrammar makes them.
+
+    Raises:
+        UnsupportedGrammar: XGrammar's automata cannot be read back.
+        BudgetExceeded: the deadline has passed.
+    """
     expression_type, body = read.expression(read.rules[rule][serial.BODY])
     if expression_type != serial.TAGS:  # regex and substring rules call no other rule
         known = _context_free if len(body) <= MOST_KEPT else _context_free.__wrapped__
@@ -63,13 +75,14 @@ def foreign_rule(read: ParsedGrammar, rule: int) -> ForeignRule:
         return bytes(byte & 255 for byte in values)
 
     callees = list(dict.fromkeys(body[1:-2:2]))
-    tags = tuple((text(body[i]), callees.index(body[i + 1])) for i in range(0, len(body) - 2, 2))
+    numbers = {callee: number for number, callee in enumerate(callees)}
+    tags = tuple((text(body[i]), numbers[body[i + 1]]) for i in range(0, len(body) - 2, 2))
     kind, parts = read.expression(body[-1])
     if kind != serial.CHOICES:
         raise UnsupportedGrammar("a tag dispatch excludes something other than strings")
     excluded = tuple(map(text, parts))
     if len(callees) > MANY_CALLEES:
-        many = _many_tags(tags, body[-2], excluded)
+        many = _many_tags(tags, body[-2], excluded, deadline or Deadline())
         if many is not None:
             return _called(many, callees)
     is_short = sum(len(one) for one, _ in tags) + sum(map(len, excluded)) <= MOST_KEPT
@@ -120,7 +133,7 @@ def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes,
 
 
 def _many_tags(
-    tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]
+    tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...], deadline: Deadline
 ) -> ForeignRule | None:
     """`_tags` for many different rules; None if the states do not show which tag was read.
 
@@ -129,9 +142,7 @@ def _many_tags(
     tag leads to the one state that calls. That holds if no tag is part of another and the automaton reads
     their bytes in only one way, which is checked.
     """
-    texts = {text for text, _ in tags}
-    lengths = sorted({len(text) for text in texts})
-    if len(texts) < len(tags) or 0 in lengths or any(_parts(text, lengths) & texts for text in texts):
+    if _is_any_within([text for text, _ in tags], deadline):
         return None
     made = _tags.__wrapped__(tuple((text, 0) for text, _ in tags), loop, excluded)
     rows = made.automata[0][0].copy()
@@ -160,14 +171,15 @@ def _many_tags(
     return ForeignRule(((rows, made.automata[0][1]), *others), made.repeats)
 
 
-def _parts(text: bytes, lengths: list[int]) -> set[bytes]:
-    """The proper parts of a text whose length is among some lengths."""
-    return {
-        text[at : at + length]
-        for length in lengths
-        if length < len(text)
-        for at in range(len(text) - length + 1)
-    }
+def _is_any_within(texts: list[bytes], deadline: Deadline) -> bool:
+    """Whether a text is empty, or a part of another one of the list."""
+    joined = SEPARATOR.join(text.decode("latin-1") for text in texts)
+    for text in texts:
+        deadline.check(PHASE)
+        part = text.decode("latin-1")
+        if not part or joined.find(part, joined.find(part) + 1) >= 0:
+            return True
+    return False
 
 
 def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict[str, Any]:
