@@ -56,6 +56,22 @@ PATTERNS = [
 ]  # fmt: skip
 
 
+def test_bounds_of_repeats_have_any_number_of_digits() -> None:
+    assert parse(f"a{{{'0' * 5000}2,03}}") == parse("a{2,3}")
+    for bounds in ("1" * 13, "1" * 5000, f"1,{'1' * 13}"):
+        with pytest.raises(Unsupported, match="a repeat of more than"):
+            parse(f"a{{{bounds}}}")
+    assert parse("a{") == parse("a\\{") and parse("a{1,2") == parse("a\\{1,2")
+
+
+@pytest.mark.parametrize("part", ["a{", "a{1", "a", "a+", "(a)"])
+def test_parsing_a_pattern_looks_at_the_deadline(part: str) -> None:
+    with pytest.raises(BudgetExceeded):
+        with_deadline(Deadline(0.02), lambda: parse(part * 300_000))
+    with pytest.raises(BudgetExceeded):
+        with_deadline(Deadline(0.02), lambda: parse(f"[{part * 300_000}]"))
+
+
 @pytest.mark.parametrize("source", PATTERNS)
 def test_patterns_match_as_python_does(source: str) -> None:
     ours = pattern(source, BOUND)

@@ -26,6 +26,7 @@ from equivalence.errors import ArgumentError
 from hybrid.json_schema.dialects import Dialect, draft_named
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.json_objects import objects_with
+from hybrid.json_schema.languages.limits import check_deadline
 
 _DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
 _REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
@@ -92,6 +93,7 @@ class References:
             or any(map(_leads_to_metaschema, referring))
             or objects_with(schema, _DYNAMIC) != []
         )
+        self._has_names = self._is_dynamic or any(map(_leads_to_name, referring))
         self._drafts: dict[str, bool] = {}
         self._anchors: dict[str, list[str]] = {}
         self._entered: dict[tuple[int, int], tuple[Any, Any]] = {}
@@ -106,7 +108,8 @@ class References:
             name = resource.id() or (_UNNAMED if self._is_dynamic else "")
             registry = REGISTRY if self._documents is None else self._documents.registry
             registry = registry.with_resource(name, resource)
-            return (registry.crawl() if self._is_dynamic else registry).resolver(name)
+            # otherwise each reference to a name would look through the whole schema
+            return (registry.crawl() if self._has_names else registry).resolver(name)
         except RecursionError:
             raise
         except Exception as error:  # `referencing` lets errors of several types through
@@ -163,6 +166,7 @@ class References:
         known = self._found.get(key)
         if known is not None:  # `referencing` takes 20 us
             return known[0], known[1]
+        check_deadline()
         try:
             found = self._lookup(resolver, keyword, name)
         except RecursionError:
@@ -299,6 +303,12 @@ def _plain(resolver: Any, name: str) -> Any:
 
 def _is_recursive(contents: Any) -> bool:
     return isinstance(contents, Mapping) and contents.get("$recursiveAnchor") is True
+
+
+def _leads_to_name(one: dict[str, Any]) -> bool:
+    """Whether a reference is an anchor or an address, not a JSON pointer."""
+    name = one.get("$ref")
+    return isinstance(name, str) and name != "#" and not name.startswith("#/")
 
 
 def _leads_to_metaschema(one: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ ECMA-262, section 22.2.1, with Annex B.1.2 for patterns outside Unicode mode.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import cache, lru_cache
 from itertools import groupby
@@ -69,6 +70,7 @@ LINES: Ranges = ((10, 10), (13, 13), (0x2028, 0x2029))
 _CLASSES = {"d": _DIGITS, "w": WORD, "s": SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _MOST_REPEATS = 1_000_000
+_BOUNDS = re.compile("{([0-9]+)(?:(,)([0-9]*))?}")
 _QUANTIFIERS, _SYNTAX = frozenset("*+?{"), frozenset("()[{.*+?^$|\\")
 """The first characters of quantifiers, and those that need not mean themselves."""
 
@@ -128,11 +130,13 @@ class _Parser:
             if letter in _SYNTAX or source[self.at + 1 : self.at + 2] in _QUANTIFIERS:
                 parts.append(self._quantified())
             else:  # most parts are single letters
+                check_deadline()
                 parts.append(("chars", ((ord(letter), ord(letter)),)))
                 self.at += 1
         return parts[0] if len(parts) == 1 else ("cat", tuple(parts))
 
     def _quantified(self) -> Tree:
+        check_deadline()
         is_group = self._peek("(")
         tree = self._single()
         bounds = self._quantifier()
@@ -164,12 +168,12 @@ class _Parser:
             return 0, 1
         if not self._peek("{"):
             return None
-        end = self.source.find("}", self.at)
-        least, comma, most = self.source[self.at + 1 : max(end, self.at + 1)].partition(",")
-        if end < 0 or not _is_count(least) or (most and not _is_count(most)):
+        found = _BOUNDS.match(self.source, self.at)
+        if found is None:
             return None  # Annex B: a brace that means itself
-        self.at = end + 1
-        return int(least), (int(least) if not comma else int(most) if most else None)
+        self.at = found.end()
+        least, comma, most = found.groups()
+        return _count(least), (_count(least) if not comma else _count(most) if most else None)
 
     def _single(self) -> Tree:
         letter = self._next()
@@ -292,6 +296,7 @@ class _Parser:
         is_negated = self._take("^")
         found: list[tuple[int, int]] = []
         while not self._take("]"):
+            check_deadline()
             if self._peek("[:") and ":]" in self.source[self.at + 2 : self.at + 12]:
                 raise Unsupported("a POSIX class")
             one = self._member()
@@ -314,8 +319,10 @@ class _Parser:
         return self._escaped(True) if letter == "\\" else ((ord(letter), ord(letter)),)
 
 
-def _is_count(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 12
+def _count(digits: str) -> int:
+    """A number of repeats; if it is too large, just some number that is."""
+    digits = digits.lstrip("0")
+    return int(digits or 0) if len(digits) < 12 else _MOST_REPEATS + 1
 
 
 def _is_hexadecimal(text: str) -> bool:
