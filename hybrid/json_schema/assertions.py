@@ -226,6 +226,7 @@ class Assertions:
 
     def _inner(self, location: Location, kind: str, schema: object, path: tuple) -> Formula:
         """Return what a subschema that applies to the same value requires of values of a type."""
+        limits.check_deadline()
         return self.expand(self.formula(location, schema, path), kind)
 
     def _type(self, location: Location, kind: str) -> Formula:
@@ -281,11 +282,13 @@ class Assertions:
         return formulas.disjunction([self._array_constant(v) for v in values if isinstance(v, list)])
 
     def _object_constant(self, value: dict) -> Formula:
+        limits.check_deadline()
         names = {name: self.constant(one) for name, one in value.items()}
         parts = [self.formulas.atom(("has", name)) for name in value]
         return self.formulas.conjunction([self.sets.atom(names, (), self.formulas.false), *parts])
 
     def _array_constant(self, value: list) -> Formula:
+        limits.check_deadline()
         items = items_atom(self.formulas, tuple([self.constant(one) for one in value]), self.formulas.false)
         return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
 

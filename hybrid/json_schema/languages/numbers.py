@@ -137,6 +137,7 @@ def holds(atoms: Sequence[Atom], value: Fraction) -> tuple[bool, ...]:
 def digits_of(value: Fraction) -> tuple[str, str]:
     """Return the digits of a decimal's absolute value before and after the point, without leading and
     trailing zeros."""
+    check_deadline()
     value = abs(value)
     places = 0
     denominator = value.denominator
