@@ -176,6 +176,7 @@ def is_lost_for_memory(error: BaseException) -> bool:
 
 def run_task(library: Library, channel: socket.socket) -> None:
     """Do the work of a child: read one request, and send one answer."""
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     try:
         request = json.loads(receive_frame(channel)[1])
         if request["seconds"] is not None:  # the kernel kills it if nobody else does
@@ -183,7 +184,9 @@ def run_task(library: Library, channel: socket.socket) -> None:
         with open("/proc/self/statm") as status:
             begun = int(status.read().split()[0]) * resource.getpagesize()
         most = begun + request["bytes"]
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
         if request["task"] == "compile":
             library.compile(request, *(receive_frame(channel)[1] for _ in range(3)))
             answer = b""
@@ -199,6 +202,7 @@ def run_task(library: Library, channel: socket.socket) -> None:
             send_frame(channel, b"R", answer)
     except BaseException as error:  # noqa: BLE001 - it is sent to the caller
         memory = isinstance(error, MemoryError) or "bad_alloc" in str(error) or is_lost_for_memory(error)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the answer needs memory, too
         text = str(error) or f"{type(error).__name__} without a message"
         send_frame(channel, b"M" if memory else b"E", text[:100_000].encode("utf-8", "replace"))
 
