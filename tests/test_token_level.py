@@ -85,7 +85,9 @@ def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) 
         assert found == taken, (history, [vocabulary.tokens[i] for i in {*found} ^ {*taken}])
         assert needed == (len(taken) < vocabulary.size)
         for method in ("is_completed", "find_jump_forward_string", "get_captures"):
-            assert outcome(getattr(ours, method)) == outcome(getattr(plain, method))
+            both = [outcome(getattr(one, method)) for one in (ours, plain)]
+            # on "engine", there is no forced text if XGrammar's search may not return
+            assert both[0] == both[1] or ("" in both and compiled.has_texts_without_end)
         seen += len(taken)
         if compiled.known_classes is not None:
             same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])
