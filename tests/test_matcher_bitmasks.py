@@ -149,6 +149,8 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.b
 def test_masked_logits_are_those_of_the_definition(size: int, dtype: torch.dtype) -> None:
     random = np.random.default_rng(size)
     words = random.integers(-(2**31), 2**31, (40, -(-size // 32))).astype(np.int32)
+    words |= np.roll(words, 1, 0) | np.roll(words, 2, 0)  # with few zeros
+    words[::2] = random.integers(-(2**31), 2**31, words[::2].shape)  # with many
     words[random.random(words.shape) < 0.3] = 0
     words[random.random(words.shape) < 0.3] = -1
     logits = torch.randn(40, size + 3).to(dtype)

