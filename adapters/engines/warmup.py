@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 import torch
 
+from hybrid import allocate_token_bitmask
+
 SCHEMA = """{
 "type": "object", "required": ["name"], "properties": {
 "name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"},
@@ -38,7 +40,7 @@ def exercise(
         ended: whether the text has ended.
         size: number of ids of the vocabulary.
     """
-    bitmask = torch.full((1, (size + 31) // 32), -1, dtype=torch.int32, device="cpu")
+    bitmask = allocate_token_bitmask(1, size)
     for _ in range(8):
         fill(bitmask, 0)
         words = bitmask[0].numpy()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 
-import torch
 from sglang.srt.constrained.base_grammar_backend import GrammarRow, InvalidGrammarObject
 
 from adapters.engines.warmup import GRAMMARS, exercise
 from adapters.sglang.backend import Backend, GrammarCompiler, ReasoningBackend
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
+from hybrid import allocate_token_bitmask
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -40,7 +40,7 @@ def warm(backend: Backend) -> None:
             _check_kind(grammar, Grammar)
         size = backend.vocab_size
         exercise(made.fill_vocab_mask, made.accept_token, made.is_terminated, size)
-        rows = torch.full((2, (size + 31) // 32), -1, dtype=torch.int32, device="cpu")
+        rows = allocate_token_bitmask(2, size)
         made.fill_vocab_mask_batched([GrammarRow(row, grammars[1 + row]) for row in range(2)], rows)
 
 
