@@ -22,6 +22,7 @@ cdef class Locations:
     cpdef object at(self, object schema, object resolver, object way, bint is_negated)
     cdef Location _found(self, dict schema, object resolver, object way)
     cdef Location _equal(self, dict schema, object resolver, object way)
+    cdef Location _new(self, dict schema, object resolver, object way)
 
 
 cdef bint are_texts(list values) except -1

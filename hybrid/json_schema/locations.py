@@ -162,7 +162,10 @@ class Locations:
                     kept[keyword] = True if keyword in removed else value
                 elif keyword not in removed:
                     kept[keyword] = value
-        found = Location(kept, resolver, way, len(self.all))
+        return self._new(kept, resolver, way)
+
+    def _new(self, schema: dict, resolver: Any, way: Any) -> Location:
+        found = Location(schema, resolver, way, len(self.all))
         self.all.append(found)
         return found
 
@@ -194,8 +197,7 @@ class Locations:
         shape = tuple(key)
         alike = self._by_content.get(shape)
         if alike is None:
-            found = self._by_content[shape] = Location(schema, resolver, way, len(self.all))
-            self.all.append(found)
+            found = self._by_content[shape] = self._new(schema, resolver, way)
             return found
         if is_flat:
             return alike
@@ -205,8 +207,7 @@ class Locations:
         text = _text_of(schema, way)
         found = alike.get(text)
         if found is None:
-            found = alike[text] = Location(schema, resolver, way, len(self.all))
-            self.all.append(found)
+            found = alike[text] = self._new(schema, resolver, way)
         return found
 
     def constant(self, value: Any) -> Location | bool:
