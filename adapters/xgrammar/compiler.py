@@ -124,11 +124,11 @@ class GrammarCompiler(BaseCompiler):
 
         For real Lark grammars, use `hybrid.GrammarCompiler.compile_lark`.
         """
-        named: Any = dict(named_grammars) if isinstance(named_grammars, Mapping) else named_grammars
-        grammar = xgrammar.Grammar.from_lark(
-            lark_string, tokenizer_info=self._tokenizer_info, named_grammars=named
+        if not isinstance(lark_string, str):
+            raise TypeError(f"lark_string must be a str, but is of type {type(lark_string).__name__}")
+        return self._compiled(
+            lambda compiler: compiler.compile_lark_dialect(lark_string, self._tokenizer_info, named_grammars)
         )
-        return self._compiled(lambda compiler: compiler.compile_grammar(grammar))
 
     @with_its_errors
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:

@@ -24,6 +24,7 @@ from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
+from hybrid.compile.dialect_request import LarkDialectRequest
 from hybrid.compile.memory_cache import MemoryCache, shared_cache
 from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.request import (
@@ -289,6 +290,18 @@ class GrammarCompiler:
             StrategyError: the compiler's strategy runs grammars in XGrammar, which has no lexer.
         """
         return self._now(LarkRequest(grammar, start, settings=self._settings))
+
+    def compile_lark_dialect(
+        self, text: str, tokenizer_info: xgrammar.TokenizerInfo, named: Any = None
+    ) -> CompiledGrammar:
+        """Compile a grammar in XGrammar's dialect of Lark, for `adapters.xgrammar`.
+
+        Args:
+            text: the grammar.
+            tokenizer_info: the tokenizer, for tokens that the text names.
+            named: the grammars that the text names, as texts or `xgrammar.Grammar` objects.
+        """
+        return self._now(LarkDialectRequest(text, tokenizer_info, named, settings=self._settings))
 
     def compile_many(
         self,

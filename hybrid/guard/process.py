@@ -108,7 +108,27 @@ class Library:
 
     def convert(self, request: dict[str, Any]) -> Any:
         """Make a grammar with one of XGrammar's functions."""
-        return getattr(self.grammar, request["function"])(*request["arguments"])
+        arguments = request["arguments"]
+        if request["function"] == "from_lark":
+            arguments = self.with_objects(*arguments)
+        return getattr(self.grammar, request["function"])(*arguments)
+
+    def with_objects(self, text: str, size: int, tokens: list[Any], others: list[Any]) -> list[Any]:
+        """Make the arguments for a grammar in XGrammar's dialect of Lark.
+
+        Args:
+            text: the grammar.
+            size: number of ids of the vocabulary.
+            tokens: the ids and texts of the tokens that the grammar may name.
+            others: the grammars that it names: their names, texts, and whether a text is a serialised
+                grammar.
+        """
+        texts = [b""] * size
+        for number, token in tokens:
+            texts[number] = token.encode()
+        info = self.tokenizer_info(texts, 0, size, [], False)
+        grammars = [self.grammar.deserialize_json(one) if is_made else one for _, one, is_made in others]
+        return [text, info, [name for name, _, _ in others], grammars]
 
     def load_lark(self) -> Any:
         """Import `hybrid.guard.lark_construction`, once."""
