@@ -101,8 +101,8 @@ def white_space(compiler: GrammarCompiler, given: int | None = None) -> int:
 
 
 def compiler_of(tokenizer: Any) -> GrammarCompiler:
-    """Return the compiler for a tokenizer: the same one for the same object, while its length does not
-    change.
+    """Return the compiler for a tokenizer: the same one for the same object, while its length, its stop token
+    and its special tokens do not change.
 
     Args:
         tokenizer: a tokenizer of `transformers`, a `hybrid.Vocabulary`, or a compiler, which is returned.
@@ -120,8 +120,9 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
             "tokenizer must be a tokenizer of transformers, a hybrid.Vocabulary or a "
             f"hybrid.GrammarCompiler, but is {shown(tokenizer)}"
         )
+    stop, special = getattr(tokenizer, "eos_token_id", None), getattr(tokenizer, "all_special_ids", ())
     with _lock:
-        return _compilers.get(tokenizer, len(tokenizer))  # tokens may have been added since
+        return _compilers.get(tokenizer, (len(tokenizer), stop, tuple(special)))
 
 
 def _compiler_of(tokenizer: Any) -> GrammarCompiler:

@@ -117,14 +117,20 @@ def test_equal_prompts_with_different_grammars():
         processor.is_complete([prompt, x], 2)
 
 
-def test_one_compiler_for_a_tokenizer_until_it_grows():
-    tokenizer = byte_tokenizer("<eos>")
+def test_one_compiler_for_a_tokenizer_until_it_changes():
+    tokenizer = byte_tokenizer("<eos>", ["<end>"])
     compiler = compiler_of(tokenizer)
     assert compiler_of(tokenizer) is compiler
     assert compiler_of(compiler) is compiler
     tokenizer.add_tokens(["<more>"])
     assert compiler_of(tokenizer) is not compiler
     assert compiler_of(tokenizer).vocabulary.size == len(tokenizer)
+    tokenizer.eos_token = "<end>"
+    assert compiler_of(tokenizer).vocabulary.stop_token_ids == (tokenizer.eos_token_id,)
+    compiler = compiler_of(tokenizer)
+    tokenizer.pad_token = "a"
+    assert tokenizer.pad_token_id in compiler_of(tokenizer).vocabulary.special_token_ids
+    assert tokenizer.pad_token_id not in compiler.vocabulary.special_token_ids
     assert isinstance(compiler_of(VOCABULARY), GrammarCompiler)
 
 
