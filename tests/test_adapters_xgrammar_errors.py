@@ -36,6 +36,8 @@ OF_COMPILERS: dict[str, Any] = {
     "lark": lambda compiler: compiler.compile_lark("x"),
     "tag": lambda compiler: compiler.compile_structural_tag("{"),
     "no tag": lambda compiler: compiler.compile_structural_tag(5),
+    "no tag by name": lambda compiler: compiler.compile_structural_tag(structural_tag=5),
+    "no triggers": lambda compiler: compiler.compile_structural_tag(tags=[], triggers=5),
     "no arguments": lambda compiler: compiler.compile_structural_tag(),
     "a token that there is not": lambda compiler: compiler.compile_structural_tag(NOWHERE),
 }
@@ -128,6 +130,7 @@ def test_models_and_older_tags() -> None:
         for made in (
             compiler.compile_structural_tag([item], ["<tool>"]),
             compiler.compile_structural_tag(tags=[item], triggers=["<tool>"]),
+            compiler.compile_structural_tag(tags=(item,), triggers=("<tool>",)),
             compiler.compile_structural_tag(older),
         ):
             matcher = module.GrammarMatcher(made)

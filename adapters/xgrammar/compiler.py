@@ -182,17 +182,19 @@ def _tag_text(*args: Any, **kwargs: Any) -> str:
     """Return a structural tag as JSON text, from the arguments of either form.
 
     Raises:
-        TypeError: the arguments have neither form.
+        TypeError: the arguments have neither form. ValueError: `structural_tag` has another type.
     """
-    tags, triggers = args if len(args) == 2 else (kwargs.get("tags"), kwargs.get("triggers"))
-    if isinstance(tags, list) and isinstance(triggers, list):
-        return tag_text(tags, triggers)
-    given = [*args, *kwargs.values()]
-    if len(given) == 1 and (args or "structural_tag" in kwargs):
-        text = tag_text(given[0])
-        if isinstance(text, str):
-            return text
-    raise TypeError(
+    text: Any = None
+    if len(args) == 2 and isinstance(args[0], list) and isinstance(args[1], list):
+        text = tag_text(*args)
+    elif len(args) == 1 or "structural_tag" in kwargs:
+        text = tag_text(args[0] if len(args) == 1 else kwargs["structural_tag"])
+    elif "tags" in kwargs and "triggers" in kwargs:
+        text = tag_text(kwargs["tags"], kwargs["triggers"])
+    if isinstance(text, str):
+        return text
+    kind = TypeError if len(args) == 1 or "structural_tag" not in kwargs else ValueError
+    raise kind(
         "the arguments must be a structural tag (StructuralTag, dict or JSON text), or lists of tags "
         "and triggers"
     )
