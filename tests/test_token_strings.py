@@ -50,6 +50,44 @@ def test_strings_become_the_first_id_of_the_text(name: str) -> None:
     assert json.loads(with_token_ids(tag(FORMS[name]), VOCABULARY)) == json.loads(expected)
 
 
+def in_lark(text: str) -> str:
+    return tag({"type": "grammar", "syntax": "lark", "grammar": text})
+
+
+LARK = [
+    ('start: <t> "a" </t>', 'start: <[2,5]> "a" <[3]>'),
+    ("start: <[*]> <[1,2]>", "start: <[0-9]> <[1,2]>"),
+    ('start: "<t>" /<t>\\/<t>/ %json {"enum": ["\\"<t>"]} // <t>\n  # <t>\n  | <t>', None),
+    ("start: <nowhere> < t>", "start: <nowhere> < t>"),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), LARK)
+def test_tokens_in_lark_grammars_become_all_ids_of_the_text(given: str, expected: str | None) -> None:
+    if expected is None:
+        expected = given.removesuffix("<t>") + "<[2,5]>"
+    assert json.loads(with_token_ids(in_lark(given), VOCABULARY)) == json.loads(in_lark(expected))
+
+
+@pytest.mark.parametrize("part", ['\\"', "\\/", "<a", '"\n', "/a\n"])
+def test_lark_grammars_are_read_in_linear_time(part: str) -> None:
+    began = time.perf_counter()
+    text = in_lark("start: " + part * 300_000)
+    assert with_token_ids(text, VOCABULARY) is text
+    assert time.perf_counter() - began < 3
+
+
+@pytest.mark.skipif("syntax" not in xgrammar.structural_tag.GrammarFormat.model_fields, reason="since 0.2.9")
+@pytest.mark.parametrize("text", [given for given, _ in LARK[:3]])
+def test_lark_grammars_in_tags_are_those_of_xgrammars_own_compiler(text: str) -> None:
+    plain, ours = (compiler.compile_structural_tag(in_lark(text)) for compiler in COMPILERS)
+    sides = Sides(GrammarMatcher(ours), xgrammar.GrammarMatcher(plain), VOCABULARY.size)
+    sides.mask()
+    for token_id in (5, 0, 3):
+        sides.same("accept_token", token_id)
+        sides.mask()
+
+
 def test_many_strings_are_looked_up_in_time() -> None:
     """Each took as long as a search through the vocabulary: 16 s for 5,000."""
     many = Vocabulary.from_bytes([f"token {number}".encode() for number in range(100_000)])
