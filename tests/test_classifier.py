@@ -185,6 +185,13 @@ def test_forced_text_ends_where_tables_are_full() -> None:
     assert set(forced_text("classifier", 'root ::= "€" root', tokens)) == {"€"}
 
 
+def test_forced_text_of_an_ambiguous_grammar_ends_early() -> None:
+    # after n units there are n stacks, each of which may return to all others
+    grammar = 'root ::= p Token(3)\np ::= "abc" p{0,2}'
+    text = forced_text("classifier", grammar, [b"a", b"b", b"c", b"!"])
+    assert 300 < len(text) < 3000 and ("abc" * 1000).startswith(text)
+
+
 def test_forced_text_ends_before_half_a_character(strategy: str) -> None:
     tokens = [b"a", b"\xc3", b"\xa9", b"\xa8"]
     assert forced_text(strategy, 'root ::= "a" ("é" | "è")', tokens) == "a"

@@ -27,7 +27,6 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
@@ -155,8 +154,19 @@ class Space(Configurations):
         i = head
         while i >= 0:
             tail = self.links[i].tail
-            for k in range(self.stacks.tails.starts[tail], self.stacks.tails.starts[tail + 1]):
-                n = insert_sorted(self.stacks.tails.pool, begin, n, self.stacks.tails.pool[k])
+            place: cython.Py_ssize_t = begin + n  # both lists are in order: read them once, from their ends
+            k: cython.Py_ssize_t = self.stacks.tails.starts[tail + 1]
+            while k > self.stacks.tails.starts[tail]:
+                k -= 1
+                frame = self.stacks.tails.pool[k]
+                while place > begin and self.stacks.tails.pool[place - 1] > frame:
+                    place -= 1
+                if place > begin and self.stacks.tails.pool[place - 1] == frame:
+                    continue
+                for j in range(begin + n, place, -1):
+                    self.stacks.tails.pool[j] = self.stacks.tails.pool[j - 1]
+                self.stacks.tails.pool[place] = frame
+                n += 1
             i = self.links[i].next
         return self.stacks.tail_of(n, label)
 
@@ -261,6 +271,11 @@ class Space(Configurations):
                 frame = self.stacks.tails.pool[k]
                 state = self.stacks.frames[frame].state
                 below = self.stacks.frames[frame].tail
+                alone = self.stacks.frames[frame].singleton
+                if alone != tail:
+                    if self.stacks.seen[alone] == self.stamp:
+                        continue  # ambiguous texts have the same frame in many tails
+                    self.stacks.seen[alone] = self.stamp
                 if frame == 0:
                     self.ports.insert(-1)
                 elif state >= 0:

@@ -49,6 +49,10 @@ class BaseStore:
         """See `class_mask`."""
         return 0
 
+    def width(self, configuration: cython.Py_ssize_t) -> int:
+        """How many stacks a configuration has, about: reading a byte takes up to the square of it."""
+        return 1
+
     # ---------------------------------------------------------------- sizes and checks
 
     @property

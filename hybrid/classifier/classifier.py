@@ -38,6 +38,10 @@ from hybrid.values.gather import Gather, members_by_class
 FIRST_ROWS_BYTES = 2200
 """Bytes of `Rows` without any row."""
 
+MOST_EFFORT = 1 << 24
+"""Of forced text, the sum over its bytes of the squares of the numbers of stacks, which is about the time: in
+an ambiguous grammar (``p ::= "ab" p{0,2} | Token(1)``), each byte may have more stacks than the one before."""
+
 
 class Session:
     """The tables that a classifier uses for some time. Matchers move on when the next session starts.
@@ -263,16 +267,17 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
 def forced_text(
     classifier: Classifier, session: Session, config: int, most: int, deadline: Deadline
 ) -> bytes:
-    """The bytes that are forced after a configuration, at most `most` and as many as are found in time. The
-    lock must be held.
+    """The bytes that are forced after a configuration, at most `most` and as many as are found in time or
+    with `MOST_EFFORT`. The lock must be held.
 
     Raises:
         BudgetExceeded: the tables are full before the first byte is known. If that happens later, the bytes
             so far are returned.
     """
-    text = bytearray()
+    text, effort = bytearray(), 0
     try:
-        while len(text) < most and not deadline.is_over:
+        while len(text) < most and effort <= MOST_EFFORT and not deadline.is_over:
+            effort += session.store.width(config) ** 2
             byte = classifier.forced_byte(session, config)
             if byte == NO_BYTE:
                 break

@@ -185,6 +185,19 @@ class Store(BaseStore):
                     break
         return found
 
+    def width(self, configuration: cython.Py_ssize_t) -> int:
+        """How many states are on top of a configuration's stacks and next below: more than a few only after an
+        ambiguous text."""
+        self.checked(configuration)
+        begin: cython.Py_ssize_t = self.space.configurations.starts[configuration]
+        end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]
+        begin += 2 + self.space.configurations.pool[begin + 1]
+        found: cython.Py_ssize_t = 0
+        for i in range(begin, end, 2):
+            tail = self.space.configurations.pool[i + 1]
+            found += self.space.stacks.tails.starts[tail + 1] - self.space.stacks.tails.starts[tail]
+        return found
+
     def top_hash(self, configuration: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> int:
         """A hash (30 bits) of the top `depth` states of a configuration's stacks. It depends only on states
         of the automata, so it is the same in every session of one grammar.
