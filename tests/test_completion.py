@@ -302,6 +302,17 @@ def test_what_is_held_is_counted(strategy: str) -> None:
     assert completions.nbytes > held
 
 
+def test_searches_are_counted_as_memory() -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b" * 64, b"b", b"</s>"], stop_token_ids=[3])
+    matcher = matcher_of('root ::= "a"{300} | "b"{301}', vocabulary=vocabulary)
+    assert len(matcher.shortest_completion()) == 300
+    completions = matcher.compiled_grammar.completions
+    assert [matcher.can_complete_within(most) for most in (48, 49)] == [None, True]
+    held = completions.nbytes
+    assert all(matcher.can_complete_within(most) for most in range(50, 100))
+    assert completions.nbytes > held + 50 * 400
+
+
 def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
     matcher = matcher_of(NESTED)
     matcher.shortest_completion()

@@ -40,7 +40,7 @@ FIRST_ROWS_BYTES = 2200
 
 MOST_EFFORT = 1 << 24
 """Of forced text, the sum over its bytes of the squares of the numbers of stacks, which is about the time: in
-an ambiguous grammar (``p ::= "ab" p{0,2} | Token(1)``), each byte may have more stacks than the one before."""
+an ambiguous grammar (``p ::= "a" p{0,2} | Token(1)``), each byte may have more stacks than the one before."""
 
 
 class Session:

@@ -186,8 +186,8 @@ class Store(BaseStore):
         return found
 
     def width(self, configuration: cython.Py_ssize_t) -> int:
-        """How many states are on top of a configuration's stacks and next below: more than a few only after an
-        ambiguous text."""
+        """How many stacks a configuration has, if each ended below its two topmost states: more than a few
+        only after an ambiguous text."""
         self.checked(configuration)
         begin: cython.Py_ssize_t = self.space.configurations.starts[configuration]
         end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]

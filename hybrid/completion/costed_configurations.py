@@ -142,6 +142,7 @@ class CostedConfigurations:
         self._tails = [_WHOLE]  # for each tail; the first is the empty stack
         self._prefixes: list[tuple[bytes, int]] = []  # bytes, and how many of them are spelled
         self._number_of: dict[tuple[bytes, int], int] = {}
+        self._set_aside = 0
         self._costs = {REJECT: _NONE}
         if tables.start_final:
             self._costs[EMPTY_TEXT] = _united([_WHOLE, self._cost(self._first)])
@@ -149,7 +150,16 @@ class CostedConfigurations:
     @property
     def nbytes(self) -> int:
         """Bytes of the tables of configurations."""
-        return int(self._space.nbytes) + PREFIX_BYTES * len(self._prefixes)
+        return int(self._space.nbytes) + self._set_aside
+
+    def set_aside(self, n_bytes: int) -> None:
+        """Count bytes of data that is stored beside the tables and does not grow with them.
+
+        Raises:
+            BudgetExceeded: the tables are full.
+        """
+        self._account.claim(n_bytes)
+        self._set_aside += n_bytes
 
     # --- reading ---
 
@@ -164,7 +174,7 @@ class CostedConfigurations:
             return self.start
         number = self._number_of.get((prefix, n_spelled))
         if number is None:
-            self._account.claim(PREFIX_BYTES)
+            self.set_aside(PREFIX_BYTES)
             self._prefixes.append((prefix, n_spelled))
             number = self._number_of[prefix, n_spelled] = EMPTY_TEXT - len(self._prefixes)
         return number

@@ -39,6 +39,9 @@ READS_AT_TOKENS = 1 << 14
 """Tokens read after each token of a mask after which the plan does not fit: 256 configurations of 64
 tokens, and no configuration of 128,000, where one alone takes 1 to 20 ms."""
 
+WAY_BYTES = 256
+"""Memory of the result of a search, half of it: what is stored beside the tables is counted twice."""
+
 MOST_SEARCHED = 256
 """Configurations of one search: if each reads few tokens, finding 256 takes about 25 ms."""
 
@@ -199,6 +202,7 @@ class Plans:
         if found is None:
             most_read = min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
             seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
+            self._configurations.set_aside(WAY_BYTES)  # one for each limit with which it is searched
             found = self._ways[key] = search(
                 configuration,
                 most,

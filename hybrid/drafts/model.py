@@ -357,7 +357,8 @@ class _Guide:
             except BudgetExceeded:
                 pass
             session.left -= DESCRIBED_BYTES
-        session.tops[config] = found
+        if session.left > 0:
+            session.tops[config] = found
         return found
 
     def step(self, follower: ClassifierFollower, config: int, token: int) -> int:
@@ -387,7 +388,8 @@ class _Guide:
                 except BudgetExceeded:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
-            session.forced[config] = text
+            if session.left > 0:
+                session.forced[config] = text
         return self._forced.first_after((before, last), text)
 
 
