@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equivalence import UnsupportedGrammar, Vocabulary
-from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, StrategyError
+from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
+from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, StrategyError
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.places import places_of
@@ -202,6 +204,56 @@ def test_what_was_taken_back_may_come_again() -> None:
     matcher.rollback(2)
     assert matcher.accept_string(',"b","c","d"') and not matcher.fork().accept_string(',"b"')
     assert matcher.accept_string(',"e"]') and matcher.is_completed()
+
+
+def test_more_steps_can_be_taken_back_than_cursors_are_kept() -> None:
+    text = '[[1],[2,2],{"a":[3],"b":"x"},"long text","other",[4]'
+    matchers = [matcher_of(UNIQUE["anything"]) for _ in range(2)]
+    for letter in text:
+        assert matchers[0].accept_string(letter)
+    twin = matchers[0].fork()
+    for end in (len(text) - 3, 33, 24, 8):
+        matchers[0].rollback(len(text) - end)
+        matchers[1].reset()
+        assert matchers[1].accept_string(text[:end])
+        assert allowed(matchers[0]) == allowed(matchers[1])
+        for letter in text[end:]:
+            assert matchers[0].accept_string(letter)
+        assert not matchers[0].accept_string(",[1]")
+    assert not twin.accept_string(",[4]") and twin.accept_string(",5]") and twin.is_completed()
+
+
+def test_a_token_that_takes_too_much_is_not_read() -> None:
+    matcher = matcher_of(UNIQUE["anything"])
+    deep = "[" * 1_002
+    assert matcher.accept_string(deep + "]" * 1_000)
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded, match="nested too deeply"):
+            matcher.accept_string("]")
+        bitmask = allocate(1, VOCABULARY.size)
+        bitmask.fill_(7)
+        with pytest.raises(BudgetExceeded, match="nested too deeply"):
+            matcher.fill_next_token_bitmask(bitmask)
+        assert bool((bitmask == 7).all())
+    matcher.rollback()
+    assert ends(matcher, '["a","b"]')
+
+
+def test_masks_have_a_time_limit() -> None:
+    bits = [json.dumps(one) for n in range(5) for one in product([0, 1], repeat=n)]
+    pairs = [f"[{','.join(one)}]" for n in range(3) for one in product(bits, repeat=n)]
+    compiler = GrammarCompiler(VOCABULARY, semantics="json-schema", budget=Budget(mask_seconds=0.01))
+    inner = {"type": "array", "items": {"enum": [0, 1]}, "maxItems": 4}
+    schema = unique({"type": "array", "items": inner, "maxItems": 2})
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema))
+    assert matcher.accept_string("[" + ",".join(pairs[:-3]) + ",")
+    bitmask = allocate(1, VOCABULARY.size)
+    bitmask.fill_(7)
+    began = perf_counter()
+    with pytest.raises(BudgetExceeded, match="mask_seconds"):
+        matcher.fill_next_token_bitmask(bitmask)
+    assert perf_counter() - began < 0.5 and bool((bitmask == 7).all())
+    assert matcher.accept_string("[")
 
 
 def test_an_end_that_has_text_is_allowed_behind_equal_items() -> None:

@@ -467,4 +467,4 @@ def follower_of(
         found = ClassifierFollower(compiled, stops, ends_without_stop, temperature)
     if compiled.places is None:
         return found
-    return RememberingFollower(found, compiled.places, compiled.vocabulary, stops)
+    return RememberingFollower(found, compiled.places, compiled.vocabulary, stops, compiled.mask_seconds)

@@ -9,8 +9,10 @@ Limits: those of `novelty.py`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -30,10 +32,15 @@ from hybrid.remembering.cursor import (
     Cursor,
     Repeated,
 )
-from hybrid.remembering.novelty import goes_on, goes_on_behind
+from hybrid.remembering.novelty import Check, goes_on, goes_on_behind, unchecked
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower
+from hybrid.values.mask_time import check_time
+
+KEPT = 16
+"""The cursors of so many steps are kept for rollbacks. Each has a copy of the text of an item, so all of them
+would take memory with the square of a text. To go back further, the text is read again."""
 
 
 class RememberingFollower(Follower):
@@ -44,36 +51,48 @@ class RememberingFollower(Follower):
         places: the places of the grammar's schema.
         vocabulary: the vocabulary.
         stops: ids that end the sequence.
+        mask_seconds: the time limit of a mask; None: there is none.
     """
 
-    def __init__(self, inner: Follower, places: Places, vocabulary: Any, stops: tuple[int, ...]) -> None:
+    def __init__(
+        self, inner: Follower, places: Places, vocabulary: Any, stops: tuple[int, ...],
+        mask_seconds: float | None,
+    ) -> None:  # fmt: skip
         super().__init__(inner)
+        self._mask_seconds = mask_seconds
         self._places, self._stops = places, frozenset(stops)
         self._vocabulary, self._tokens = vocabulary, vocabulary.tokens
         self._kinds: Kinds = kinds_of(vocabulary)
         self._cursor = Cursor(places)
         self._is_marked = any(place.is_marked for place in places.all)
-        self._before: list[Cursor] = []  # the cursor before each step
+        self._before: deque[Cursor] = deque(maxlen=KEPT)  # the cursors before the last steps
 
     # masks
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
-        needed: bool = self._delegate("fill", words, debug_print)
+        check, mask = partial(check_time, perf_counter(), self._mask_seconds), np.empty_like(words)
+        needed: bool = self._delegate("fill", mask, debug_print)
         if self._is_marked:
-            return self._fill_marked(words)
-        tried = suspects(self._cursor, self._kinds, words, len(self._tokens))
-        if not len(tried):
-            return needed
-        forbidden = self._forbidden(tried.tolist())
-        for token in forbidden:
-            words[token >> 5] &= ~np.uint32(1 << (token & 31))
-        return needed or bool(forbidden)
+            needed = self._restrict_marked(mask, check)
+        else:
+            tried = suspects(self._cursor, self._kinds, mask, len(self._tokens))
+            for token in self._forbidden(tried.tolist(), check) if len(tried) else ():
+                mask[token >> 5] &= ~np.uint32(1 << (token & 31))
+                needed = True
+        check()
+        words[:] = mask
+        return needed
 
-    def _fill_marked(self, words: Any) -> bool:
-        """Fill a mask for a grammar in which marks replace some bytes of tokens.
+    def _restrict_marked(self, words: Any, check: Check) -> bool:
+        """Restrict a mask of a grammar in which marks replace some bytes of tokens. Return whether it forbids
+        any id.
 
         Tokens that may contain marks are read one by one.
+
+        Args:
+            words: the mask.
+            check: raises `MaskTooSlow` if it takes too long.
         """
         kinds, size = self._kinds, len(self._tokens)
         everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)
@@ -97,11 +116,12 @@ class RememberingFollower(Follower):
                 np.bitwise_and.at(words, removed >> 5, ~(np.uint32(1) << (removed & 31).astype(np.uint32)))
         tried = tried[[begun.get(bytes([byte]), False) for byte in first.tolist()]]
         for token in tried.tolist():
+            check()
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
             # tokens that differ in white space only may differ here: its amount may be limited
-            is_allowed = self._begins(text, begun) and self._marked(text) is not None
+            is_allowed = self._begins(text, begun) and self._marked(text, check) is not None
             bit = np.uint32(1 << (token & 31))
             words[token >> 5] = words[token >> 5] | bit if is_allowed else words[token >> 5] & ~bit
         for token in kinds.with_marks.tolist():
@@ -132,7 +152,7 @@ class RememberingFollower(Follower):
         fork = self._wrapped.fork()
         return (cursor, marked, fork) if fork.accept_string(marked) else None
 
-    def _marked(self, text: bytes) -> tuple[Cursor, bytes] | None:
+    def _marked(self, text: bytes, check: Check = unchecked) -> tuple[Cursor, bytes] | None:
         """Read a text. Return the cursor after it, and the text with its marks; None if it is refused, or if
         only repetitions could follow."""
         if not MARKS.isdisjoint(text):
@@ -143,16 +163,22 @@ class RememberingFollower(Follower):
         cursor, marked, fork = found
         if not goes_on_behind(cursor, fork):
             return None
-        return (cursor, marked) if goes_on(cursor, lambda: fork) else None
+        return (cursor, marked) if goes_on(cursor, lambda: fork, check=check) else None
 
-    def _forbidden(self, tokens: list[int]) -> list[int]:
+    def _forbidden(self, tokens: list[int], check: Check) -> list[int]:
         """Find, among tokens that the grammar allows, those that repeat something or can only lead to
-        repetitions."""
+        repetitions.
+
+        Args:
+            tokens: the tokens.
+            check: as of `_restrict_marked`.
+        """
         mode, found = self._cursor.mode, []
         is_within = mode in (IN_STRING, ESCAPED)
         known: dict[bytes | int, bool] = {}
         ended: list[Cursor | None] = []
         for token in tokens:
+            check()
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
@@ -166,7 +192,9 @@ class RememberingFollower(Follower):
                     begin, rest = ended[0], text[is_string:]
                 else:
                     rest = text
-                known[alike] = begin is None or self._after(begin, rest, partial(self._behind, text)) is None
+                known[alike] = begin is None or (
+                    self._after(begin, rest, partial(self._behind, text), check) is None
+                )
             if known[alike]:
                 found.append(token)
         return found
@@ -189,7 +217,9 @@ class RememberingFollower(Follower):
         fork.accept_string(text)
         return fork
 
-    def _after(self, begin: Cursor, text: bytes, behind: Callable[[], Follower]) -> Cursor | None:
+    def _after(
+        self, begin: Cursor, text: bytes, behind: Callable[[], Follower], check: Check = unchecked
+    ) -> Cursor | None:
         """Return the cursor after some text; None if the text repeats something, or can only lead to
         repetitions.
 
@@ -197,13 +227,14 @@ class RememberingFollower(Follower):
             begin: the cursor before the text.
             text: a text that the grammar allows.
             behind: makes a follower of the grammar that has read the text.
+            check: as of `_restrict_marked`.
         """
         cursor = begin.copy()
         try:
             cursor.read(text)
         except Repeated:
             return None
-        return cursor if goes_on(cursor, behind) else None
+        return cursor if goes_on(cursor, behind, check=check) else None
 
     # tokens and text
 
@@ -228,9 +259,13 @@ class RememberingFollower(Follower):
         if not self._delegate(name, given, debug_print):
             return False
         if not self._is_marked and not is_stop:
-            after = self._after(self._cursor, text, self._wrapped.fork)
+            after = None
+            try:
+                after = self._after(self._cursor, text, self._wrapped.fork)
+            finally:
+                if after is None:
+                    self._wrapped.rollback(1)
         if after is None:
-            self._delegate("rollback", 1)
             return False
         self._before.append(self._cursor)
         self._cursor = after
@@ -243,21 +278,25 @@ class RememberingFollower(Follower):
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         super().rollback(steps)
-        if steps:
-            at = len(self._before) - steps
-            self._cursor = self._before[at]
-            del self._before[at:]
+        if steps > len(self._before):
+            self._before.clear()
+            self._cursor = Cursor(self._places)
+            self._cursor.read(self.text_read())
+            return
+        for _ in range(steps):
+            self._cursor = self._before.pop()
 
     def reset(self) -> None:
         """See `Follower.reset`."""
         super().reset()
-        self._cursor, self._before = Cursor(self._places), []
+        self._cursor = Cursor(self._places)
+        self._before.clear()
 
     def fork(self) -> RememberingFollower:
         """See `Follower.fork`."""
         twin = super().fork()
         assert isinstance(twin, RememberingFollower)
-        twin._before = self._before[:]
+        twin._before = self._before.copy()
         return twin
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:

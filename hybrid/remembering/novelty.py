@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice, zip_longest
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
@@ -59,17 +59,28 @@ Text = TypeVar("Text", str, bytes)
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
 
+Check: TypeAlias = Callable[[], None]
+"""Raises an error if the time is over."""
+
+
+def unchecked() -> None:
+    """Do nothing: there is no time limit."""
+
+
 class Tries:
     """The texts that may still be tried, for a search and the searches for inner items that it starts.
 
     Each of them alone would have its own limit otherwise, and arrays within arrays would multiply it.
+
+    Args:
+        check: called for each text.
     """
 
-    def __init__(self) -> None:
-        self.left = MOST_AHEAD
+    def __init__(self, check: Check) -> None:
+        self.left, self.check = MOST_AHEAD, check
 
 
-def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries | None = None) -> bool:
+def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) -> bool:
     """Whether the current item, or the next one, can become a new one.
 
     If commas and brackets show that items were equal, a repetition is fine as well, as long as the grammar
@@ -79,9 +90,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries |
         first: a follower of the grammar at the same place as the cursor.
         cursor: the cursor.
         array: the open container of the cursor that has the item or key.
-        tries: the texts that may be tried; None: `MOST_AHEAD`.
+        tries: the texts that may be tried.
     """
-    tries = tries or Tries()
     begun, unfinished = cursor.begun_parts(array) if array.begins >= 0 else ("", b"")
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
@@ -96,6 +106,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries |
         unlike: dict[tuple[str, bytes], tuple[Follower, Cursor]] = {}
         for follower, here, unfinished in level:
             tries.left -= 1
+            tries.check()
             has_begun = here.open[depth].begins >= 0
             for byte in _next_bytes(follower, here.mode, unfinished):
                 after = here.copy()
@@ -137,8 +148,9 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries |
 
 
 def goes_on(
-    cursor: Cursor, behind: Callable[[], Follower], depth: int = 0, tries: Tries | None = None
-) -> bool:
+    cursor: Cursor, behind: Callable[[], Follower], depth: int = 0, tries: Tries | None = None,
+    check: Check = unchecked,
+) -> bool:  # fmt: skip
     """Whether the unfinished items and keys can still become new ones, as far as is known.
 
     Args:
@@ -146,6 +158,7 @@ def goes_on(
         behind: makes a follower of the grammar at the same place.
         depth: the number of outermost containers to leave out.
         tries: the texts that may be tried; None: `MOST_AHEAD` for each container.
+        check: called for each text if `tries` is None.
     """
     for begun, one in cursor.begun(depth=depth):
         if one.is_endless_behind(begun):
@@ -153,12 +166,12 @@ def goes_on(
         if not is_consistent(begun, one.texts):
             if begun[-1] not in IN_NUMBER:
                 cursor.set_apart(one)
-        elif not may_be_new(behind(), cursor, one, tries):
+        elif not may_be_new(behind(), cursor, one, tries or Tries(check)):
             return False
     if cursor.mode == BEFORE and len(cursor.open) > depth:
         top = cursor.open[-1]
         if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
-            return top.is_repeated or may_be_new(behind(), cursor, top, tries)
+            return top.is_repeated or may_be_new(behind(), cursor, top, tries or Tries(check))
     return True
 
 
