@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from equivalence.classes.reference import ReferenceGrammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
-from tests.matchers import STRATEGIES, allowed
+from tests.matchers import STRATEGIES, allowed, mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 BYTES = [bytes([byte]) for byte in range(256)]
@@ -300,6 +301,23 @@ def test_what_is_held_is_counted(strategy: str) -> None:
         matcher.accept_string('{"name":"","next":')
     matcher.shortest_completion()
     assert completions.nbytes > held
+
+
+def test_searches_leave_room_for_plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of hundreds of tokens leads to another place, from which the search would read hundreds."""
+    monkeypatch.setattr("hybrid.completion.plans.TABLE_BYTES", 1 << 20)
+    tokens = ["".join(one).encode() for n in (1, 2, 3) for one in product("abcdefgh", repeat=n)]
+    tokens += [b"!", b"ab" * 9, b"</s>"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=len(tokens) - 1)
+    mirrored = "root ::= " + "".join(f'"{one}" root "{one}" | ' for one in "abcdefgh") + '"!"'
+    matcher = matcher_of(mirrored, vocabulary=vocabulary)
+    assert matcher.accept_string("abcdefghabcdefghabcdef")
+    left = len(matcher.shortest_completion()) + 1
+    assert matcher.limit_tokens(left)
+    draw = random.Random(1)
+    while not matcher.is_completed():
+        assert matcher.accept_token(draw.choice(mask_of(matcher)))
+        assert matcher.limit_error is None and matcher.tokens_left >= 0
 
 
 def test_searches_are_counted_as_memory() -> None:

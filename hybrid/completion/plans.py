@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -46,7 +47,8 @@ MOST_SEARCHED = 256
 """Configurations of one search: if each reads few tokens, finding 256 takes about 25 ms."""
 
 SECONDS_HERE, SECONDS_AT_TOKENS = 0.5, 0.02
-"""Seconds that such searches may take."""
+"""Seconds that such searches may take. All that are made after tokens for one mask may take as long as one
+here."""
 
 Answer = TypeVar("Answer")
 
@@ -74,6 +76,8 @@ class Cut(NamedTuple):
 
 _NOTHING_LEFT = Cut(0, -1, 0)
 
+_NOT_SEARCHED = Way(math.inf, [], -1, False)
+
 
 class Plans:
     """The plans of one grammar's texts; thread-safe.
@@ -99,8 +103,9 @@ class Plans:
     def _asked(
         self, text: bytes, before: Place | None, prefix: bytes, question: Callable[[int], Answer]
     ) -> tuple[Answer, Place]:
-        """Ask the tables; if they are full, ask new ones."""
+        """Ask the tables; if they are full, ask new ones, without searches after tokens."""
         with self._lock:
+            self._until = time.monotonic() + SECONDS_HERE
             try:
                 place = self._find(text, before, prefix)
                 return question(place.configuration), place
@@ -108,6 +113,7 @@ class Plans:
                 raise
             except BudgetExceeded:
                 self._renew()
+                self._until = -math.inf  # searches after tokens may have filled the tables
             place = self._find(text, None, prefix)
             return question(place.configuration), place
 
@@ -200,6 +206,8 @@ class Plans:
         key = configuration, most, reads
         found = self._ways.get(key)
         if found is None:
+            if reads == READS_AT_TOKENS and time.monotonic() > self._until:
+                return _NOT_SEARCHED
             most_read = min(reads // max(len(self._spelling.ids), 1), MOST_SEARCHED)
             seconds = SECONDS_HERE if reads == READS_HERE else SECONDS_AT_TOKENS
             self._configurations.set_aside(WAY_BYTES)  # one for each limit with which it is searched
