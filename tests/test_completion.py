@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from itertools import product
 from typing import Any
 
@@ -278,7 +280,9 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("hybrid.completion.plans.TABLE_BYTES", 1 << 19)
     matcher = matcher_of('root ::= "(" root ")" | "[" root "]" | "x"')
     plans = matcher.compiled_grammar.completions.of((STOP,))
-    first = plans._configurations
+    first = weakref.ref(plans._configurations)
+    earlier = matcher.fork()
+    assert earlier.shortest_completion() == [ord("x")]
     draw, closer = random.Random(1), {"(": ")", "[": "]"}
     for _ in range(60):  # each leads to other stacks
         text = "".join(draw.choice("([") for _ in range(60))
@@ -286,7 +290,9 @@ def test_tables_that_are_full_begin_anew(monkeypatch: pytest.MonkeyPatch) -> Non
         matcher.accept_string(text)
         whole = "x" + "".join(closer[one] for one in reversed(text))
         assert spelled(matcher, matcher.shortest_completion()) == whole.encode()
-    assert plans._configurations is not first
+    gc.collect()
+    assert first() is None  # although it was asked for a matcher
+    assert earlier.shortest_completion() == [ord("x")]
 
 
 def test_what_is_held_is_counted(strategy: str) -> None:

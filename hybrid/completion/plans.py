@@ -58,9 +58,10 @@ class TooLong(BudgetExceeded):
 
 
 class Place(NamedTuple):
-    """The place of a text: the configurations, the text before it, and the configuration."""
+    """The place of a text: what stands for the tables (so that it does not keep old ones), the text before
+    it, and the configuration."""
 
-    configurations: CostedConfigurations
+    tables: object
     text: bytes
     configuration: int
 
@@ -96,6 +97,7 @@ class Plans:
     def _renew(self) -> None:
         """Start new tables."""
         self._configurations = CostedConfigurations(self._tables, self._vocabulary, TABLE_BYTES)
+        self._current = object()
         self._steps: dict[int, tuple[int, int]] = {}  # first byte of each plan, and what follows
         self._cuts: dict[int, Cut] = {}
         self._ways: dict[tuple[int, float, int], Way] = {}
@@ -119,10 +121,10 @@ class Plans:
 
     def _find(self, text: bytes, before: Place | None, prefix: bytes) -> Place:
         configurations = self._configurations
-        if before is None or before.configurations is not configurations or not text.startswith(before.text):
-            before = Place(configurations, b"", configurations.before(prefix))
+        if before is None or before.tables is not self._current or not text.startswith(before.text):
+            before = Place(self._current, b"", configurations.before(prefix))
         configuration = configurations.read(before.configuration, text[len(before.text) :])
-        return Place(configurations, text, configuration)
+        return Place(self._current, text, configuration)
 
     # --- plans ---
 
