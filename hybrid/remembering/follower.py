@@ -38,7 +38,7 @@ from hybrid.remembering.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower
 from hybrid.values.mask_time import check_time
 
-KEPT = 16
+KEPT = 32
 """The cursors of so many steps are kept for rollbacks. Each has a copy of the text of an item, so all of them
 would take memory with the square of a text. To go back further, the text is read again."""
 
