@@ -56,10 +56,11 @@ NPY_HEAD_BYTES = 1024
 
 NPY_HEAD = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][iufb]\d)', 'fortran_order': (True|False), "
-    rb"'shape': \(((?:\d{1,18},? ?)*)\), ?\} *\n",
+    rb"'shape': \(((?:\d{1,18}, ?)*\d{0,18})\), ?\} *\n",
     re.DOTALL,
 )
-"""What numpy writes before the numbers of an array, of plain numbers."""
+"""What numpy writes before the numbers of an array, of plain numbers. A run of digits can be read in only one
+way: otherwise a forged head could take forever."""
 
 logger = logging.getLogger(__name__)
 

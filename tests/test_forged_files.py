@@ -191,7 +191,17 @@ def with_description(description: str, numbers: bytes) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + numbers
 
 
-SHAPES = ("(7,)", "(5,)", "(-6,)", "(-2, -3)", "(4611686018427387910, 4)", "(0, 1180591620717411303424)", "6")
+DIGITS = f"({'1' * 90}!)"  # many expressions try each way to split a run of digits
+SHAPES = (
+    DIGITS,
+    "(7,)",
+    "(5,)",
+    "(-6,)",
+    "(-2, -3)",
+    "(4611686018427387910, 4)",
+    "(0, 1180591620717411303424)",
+    "6",
+)
 KINDS = ("'|O'", "'|V4'", "'<U1'", "[('a', '<i4')]", "'<M8[s]'", "5")
 
 
