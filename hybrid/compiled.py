@@ -236,10 +236,12 @@ class CompiledGrammar:
 
     @property
     def later_bytes(self) -> int:
-        """Bytes that `completions` and `fallback` hold; 0 if nobody has used them."""
+        """Bytes that `completions`, `explainer` and `fallback` hold; 0 if nobody has used them."""
         made: Completions | None = self.__dict__.get("completions")
+        words: Explainer | None = self.__dict__.get("explainer")
         other: CompiledGrammar | None = self.__dict__.get("fallback")
-        return (0 if made is None else made.nbytes) + (0 if other is None else other.memory_size_bytes)
+        size = (0 if made is None else made.nbytes) + (0 if words is None else words.nbytes)
+        return size + (0 if other is None else other.memory_size_bytes)
 
     @cached_property
     def fallback(self) -> CompiledGrammar:

@@ -11,6 +11,7 @@ to 300 ms; when the grammar was compiled, that was within the budget.
 from __future__ import annotations
 
 import re
+from sys import getsizeof
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from hybrid.explain.rules import TimeUp, Unexplained
 from hybrid.lark import LarkGrammar
 from hybrid.lark.stacks import Stacks
 from hybrid.lark.tables import Fixed
-from hybrid.values.once import remembered
+from hybrid.values.once import n_remembered, remembered
 
 MOST_BYTES = 1 << 20
 """Longest text that is replayed; about 0.3 us for each byte."""
@@ -56,6 +57,11 @@ class Names(NamedTuple):
     any_case: tuple[bool, ...]
     patterns: tuple[str, ...]
     ignored: frozenset[int]
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it holds."""
+        return sum(map(getsizeof, (*self.terminals, *self.patterns)))
 
 
 def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
@@ -102,6 +108,10 @@ def _literal_of(pattern: Any) -> str | None:
     return text
 
 
+RESULT_BYTES = 1_300
+"""About how much memory a result of `LexerStates` takes: measured."""
+
+
 class LexerStates:
     """Facts about a lexer, each found once.
 
@@ -112,6 +122,11 @@ class LexerStates:
 
     def __init__(self, fixed: Fixed, ignored: frozenset[int]) -> None:
         self._fixed, self._ignored = fixed, ignored
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes the results take."""
+        return RESULT_BYTES * n_remembered(self)
 
     def accepted_bytes(self, state: int) -> frozenset[int]:
         """The bytes that the lexer accepts in a state."""

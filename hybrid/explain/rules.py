@@ -27,6 +27,9 @@ LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)
 """The kinds of edges: read a literal, a character of a set, or a byte of a range; call a rule once, or
 several times; read nothing."""
 
+RULE_BYTES, NODE_BYTES = 500, 400
+"""About how much memory a rule and a node take: measured, with names, edges and keys."""
+
 MOST_EXPRESSIONS = 400_000
 """Size of the largest grammar that is read, in integers; a schema of 3,000 properties has 150,000."""
 
@@ -86,8 +89,6 @@ class Rules:
             raise Unexplained(
                 f"the grammar's rules have {len(read.data):,} numbers, but the limit is {MOST_EXPRESSIONS:,}"
             )
-        self._data: list[int] = read.data.tolist()
-        self._starts: list[int] = read.starts.tolist()
         self._read, self._makes_automata = read, makes_automata
         self.names: list[str] = [rule[serial.NAME] for rule in read.rules]
         self._given = frozenset(self.names)
@@ -96,6 +97,12 @@ class Rules:
         self.patterns: dict[int, str] = {}
         self._ends: dict[int, tuple[int, int]] = {}
         self._lock = forks.registered(threading.Lock(), forks.Order.SLOW)  # held while nodes are made
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes it holds."""
+        read = self._read.data.nbytes + self._read.starts.nbytes
+        return read + RULE_BYTES * len(self.names) + NODE_BYTES * len(self.edges)
 
     def of(self, rule: int) -> tuple[int, int]:
         """The first and the last node of a rule's automaton.
@@ -113,7 +120,7 @@ class Rules:
     def _make(self, rule: int) -> tuple[int, int]:
         body = self._read.rules[rule][serial.BODY]
         first, last = self._node(), self._node()
-        if self._data[self._starts[body]] in serial.FOREIGN_TYPES:
+        if self._read.expression(body)[0] in serial.FOREIGN_TYPES:
             self._add_foreign(rule, body, first, last)
         else:
             self._add(body, first, last)
@@ -158,15 +165,11 @@ class Rules:
         self.edges.append([])
         return len(self.edges) - 1
 
-    def _expression(self, number: int) -> tuple[int, list[int]]:
-        at = self._starts[number]
-        return self._data[at], self._data[at + 2 : at + 2 + self._data[at + 1]]
-
     def _add(self, expression: int, source: int, target: int) -> None:
         """Add an expression between two nodes. It is recursive, but XGrammar nests expressions only two
         levels
         deep: choices of sequences."""
-        kind, body = self._expression(expression)
+        kind, body = self._read.expression(expression)
         add = self.edges[source].append
         if kind == serial.BYTES and body:
             add(Edge(LITERAL, bytes(value & 255 for value in body), target))
@@ -204,7 +207,7 @@ class Rules:
             made = foreign_rule(self._read, rule)
         except UnsupportedGrammar as error:
             raise Unexplained(str(error)) from error
-        kind, values = self._expression(body)
+        kind, values = self._read.expression(body)
         if kind == serial.PATTERN:
             self.patterns[rule] = "".join(map(chr, values[1:]))
         helpers = [rule, *(self._helper(rule) for _ in made.automata[1:])]

@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 
 from equivalence import forks
 
+RESULTS_OF = "_results_of_"
+"""The attributes with the results of a method begin with this."""
+
 Key = TypeVar("Key")
 Made = TypeVar("Made")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -38,7 +41,7 @@ def made_once(make: Callable[[Key], Made]) -> Callable[[Key], Made]:
 def remembered(method: Method) -> Method:
     """Keep the results of a method in its object, under its arguments. (`functools.cache` of a bound method
     would hold the object, which only Python's garbage collector could free then.)"""
-    name = f"_results_of_{method.__name__}"
+    name = RESULTS_OF + method.__name__
 
     @wraps(method)
     def result(self: Any, *arguments: Any) -> Any:
@@ -48,3 +51,8 @@ def remembered(method: Method) -> Method:
         return known[arguments]
 
     return result  # type: ignore[return-value]
+
+
+def n_remembered(owner: object) -> int:
+    """How many results of its methods an object keeps."""
+    return sum(len(known) for name, known in list(vars(owner).items()) if name.startswith(RESULTS_OF))

@@ -1,0 +1,44 @@
+"""What `memory_size_bytes` counts, compared with what Python has allocated.
+
+What: the memory of a compiled grammar before and after something is made of it on request.
+When: after a change of what a compiled grammar keeps.
+Limits: memory of XGrammar's own objects is not traced.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+
+from equivalence import Vocabulary
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.cli.shipped_grammars import shipped_grammar
+from tests.matchers import mask_of
+
+BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
+
+
+@pytest.mark.parametrize("notation", ["schema", "lark"])
+def test_what_is_kept_for_explanations_is_counted(notation: str) -> None:
+    compiler = GrammarCompiler(BYTES, strategy="classifier", cache_enabled=False)
+    properties = {f"name{number}": {"enum": [number, "a"]} for number in range(200)}
+
+    def compiled() -> CompiledGrammar:
+        if notation == "schema":
+            return compiler.compile_json_schema({"type": "object", "properties": properties})
+        return compiler.compile_lark(shipped_grammar("json.lark").text)
+
+    GrammarMatcher(compiled()).explain()  # makes what is made only once
+    grammar = compiled()
+    mask_of(GrammarMatcher(grammar))
+    before = grammar.memory_size_bytes
+    tracemalloc.start()
+    try:
+        GrammarMatcher(grammar).explain()
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held / 2 < grammar.memory_size_bytes - before < 2 * held + 20_000
