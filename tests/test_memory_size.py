@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,3 +44,32 @@ def test_what_is_kept_for_explanations_is_counted(notation: str) -> None:
     finally:
         tracemalloc.stop()
     assert held / 2 < grammar.memory_size_bytes - before < 2 * held + 20_000
+
+
+LONG = "x" * 300_000
+SCHEMA = {"description": LONG, "type": "integer"}
+FORMAT = {"type": "json_schema", "json_schema": SCHEMA}
+CALLS: dict[str, tuple[str, Any]] = {
+    "grammar": ("grammar", f'root ::= "1" # {LONG}'),
+    "schema": ("json_schema", SCHEMA),
+    "exact schema": ("json_schema", SCHEMA),
+    "tag": ("structural_tag", {"type": "structural_tag", "format": FORMAT}),
+    "lark": ("lark", f'start: "1"  // {LONG}'),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_texts_that_a_cache_keeps_are_counted(name: str, tmp_path: Path) -> None:
+    notation, text = CALLS[name]
+    semantics = "json-schema" if name.startswith("exact") else "xgrammar"
+    for _ in ("made", "read from a file"):
+        compiler = GrammarCompiler(
+            BYTES, strategy="classifier", semantics=semantics, cache_dir=tmp_path, cache_limit_bytes=10**7
+        )
+        compiled: CompiledGrammar = getattr(compiler, f"compile_{notation}")(text)
+        assert compiler.get_cache_size_bytes() == compiled.memory_size_bytes > len(LONG)
+        compiler.clear_cache()
+    assert compiler.stats()["disk"]["hits"] == 1
+    if name not in ("grammar", "tag"):  # whose texts the grammars do not have
+        compiled.save(tmp_path / "saved")
+        assert CompiledGrammar.load(tmp_path / "saved", BYTES).memory_size_bytes > len(LONG)

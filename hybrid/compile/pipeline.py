@@ -126,7 +126,7 @@ class Pipeline:
         """Count a grammar that was read from disk."""
         found.timings["total"] = time.perf_counter() - began
         self._statistics.loaded(found)
-        self._await(found)
+        self._complete(request, found)
         _log("loaded", request, found)
         return found
 
@@ -149,7 +149,7 @@ class Pipeline:
             compiled.note(why)  # the file does not have it
         timings["total"] = time.perf_counter() - began
         self._statistics.compiled(compiled)
-        self._await(compiled)
+        self._complete(request, compiled)
         _log("compiled", request, compiled)
         return compiled
 
@@ -161,7 +161,9 @@ class Pipeline:
             free_frames(error)
         logger.debug("refused %s: %s", request.notation, type(error).__name__)
 
-    def _await(self, compiled: CompiledGrammar) -> None:
+    def _complete(self, request: Request, compiled: CompiledGrammar) -> None:
+        """Let a new grammar count the texts of its key in a cache, and report its first mask."""
+        object.__setattr__(compiled, "text_bytes", compiled.text_bytes + request.text_bytes)
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))
 

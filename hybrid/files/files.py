@@ -204,7 +204,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         return CompiledGrammar(
             strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text),
             found=classes, classifier=lark_classifier, timings={"load": time.perf_counter() - began},
-            mask_seconds=budget.mask_seconds,
+            mask_seconds=budget.mask_seconds, text_bytes=len(text),
         )  # fmt: skip
     grammar = grammar_text.grammar_of(text, vocabulary.size)
     distinct, grouped = distinct_classes(classes, vocabulary)
@@ -215,6 +215,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=grammar, found=classes,
         classifier=classifier, budget=budget, timings={"load": time.perf_counter() - began},
         schema=schema_of(header, arrays), mask_seconds=budget.mask_seconds,
+        text_bytes=arrays["schema"].nbytes,
     )  # fmt: skip
 
 
