@@ -76,7 +76,8 @@ class CompiledGrammar:
         schema: the JSON schema that the grammar was made from; None for grammars in other notations.
         mask_seconds: time limit of one mask, see `Budget`.
         places: where matchers must remember items or keys that may not be repeated; None if nowhere.
-        text_bytes: bytes of the texts that it was made from, which it or a cache holds.
+        source_bytes: about how many bytes `grammar` takes, and the texts that it was made from, which it or a
+            cache holds.
     """
 
     strategy: str
@@ -94,7 +95,7 @@ class CompiledGrammar:
     features: Features | None = None
     classifier: Classifier | None = None
     budget: Budget | None = None
-    text_bytes: int = 0
+    source_bytes: int = 0
 
     awaited: ClassVar[Any] = None
     """Called with the seconds of the first mask; removed after that."""
@@ -229,7 +230,7 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes that this compiled grammar holds, with its text and without the shared vocabulary."""
-        size = self.text_bytes + self.later_bytes + (0 if self.found is None else self.found.nbytes)
+        size = self.source_bytes + self.later_bytes + (0 if self.found is None else self.found.nbytes)
         part: Any
         for part in (self.classifier, self.gather, self.engine):
             if part is not None:
@@ -361,7 +362,7 @@ class OnWalks(CompiledGrammar):
     @property
     def memory_size_bytes(self) -> int:
         held = self.classifier.memory_size_bytes + self.deferred.nbytes
-        return held + self.text_bytes + self.later_bytes
+        return held + self.source_bytes + self.later_bytes
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:

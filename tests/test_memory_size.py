@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from equivalence import Vocabulary
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, files
 from hybrid.cli.shipped_grammars import shipped_grammar
-from tests.matchers import mask_of
+from tests.matchers import STRATEGIES, mask_of
 
 BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
 
@@ -73,3 +73,15 @@ def test_texts_that_a_cache_keeps_are_counted(name: str, tmp_path: Path) -> None
     if name not in ("grammar", "tag"):  # whose texts the grammars do not have
         compiled.save(tmp_path / "saved")
         assert CompiledGrammar.load(tmp_path / "saved", BYTES).memory_size_bytes > len(LONG)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_rules_that_are_parsed_and_not_used_are_counted(strategy: str) -> None:
+    unused = "\n".join(f'unused{number} ::= [a-z] "b" unused{number + 1}' for number in range(2_000))
+    text = f'root ::= "a"\n{unused}\nunused2000 ::= "c"'
+    compiled = GrammarCompiler(BYTES, strategy=strategy).compile_grammar(text)
+    small = GrammarCompiler(BYTES, strategy=strategy).compile_grammar('root ::= "a"')
+    assert compiled.memory_size_bytes - small.memory_size_bytes > 3 * len(text)
+    if strategy == "classifier":
+        again = files.from_bytes(files.to_bytes(compiled), BYTES)
+        assert again.memory_size_bytes - small.memory_size_bytes > 2 * len(text)

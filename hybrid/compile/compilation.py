@@ -41,6 +41,10 @@ from hybrid.lark import FactoredClassifier, LarkGrammar, build
 from hybrid.lark import fixed_tables as lark_tables
 from hybrid.xgrammar.sanitize import as_changed, refuse_endless_rules, shield_root
 
+PARSED_BYTES = 10
+"""About how many bytes a grammar that XGrammar has parsed takes for each number of its expressions: measured,
+4 to 13."""
+
 
 class Compilation(EngineStrategies):
     """The compilations of one compiler; for the arguments see `EngineStrategies`."""
@@ -66,6 +70,8 @@ class Compilation(EngineStrategies):
                 raise
             # a grammar of unknown layout cannot be checked for what would crash XGrammar's compiler
             return self.on_engine(job, in_xgrammar(grammar), f"no token classes: {error}")
+        if isinstance(grammar, xgrammar.Grammar):
+            job.source_bytes = PARSED_BYTES * len(read.data)
         deadline.check("reading the grammar")
         # lists of all expressions are made only if they are needed
         if serial.REPEAT in read.types:
@@ -132,6 +138,7 @@ class Compilation(EngineStrategies):
             strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=job.grammar,
             found=classes, features=job.features, classifier=classifier, budget=self.settings.budget,
             timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
+            source_bytes=job.source_bytes,
         )  # fmt: skip
 
     def _on_walks(
@@ -158,7 +165,7 @@ class Compilation(EngineStrategies):
             "token classes",
             vocabulary=self.vocabulary, grammar=job.grammar, timings=job.timings,
             mask_seconds=budget.mask_seconds, features=job.features, classifier=classifier, budget=budget,
-            deferred=DeferredClasses(network, classifier, budget, ids),
+            deferred=DeferredClasses(network, classifier, budget, ids), source_bytes=job.source_bytes,
         )  # fmt: skip
 
     def _build_classifier(

@@ -43,11 +43,13 @@ class Job:
         deadline: the deadline of the call.
         read, features: what XGrammar's serialised form says, and what it needs; set as soon as it is read.
         unexplored: why its network cannot be explored; empty if that is not known.
+        source_bytes: about how many bytes the grammar takes; set as soon as it is read.
     """
 
     read: ParsedGrammar
     features: Features
     unexplored = ""
+    source_bytes = 0
 
     def __init__(
         self, grammar: xgrammar.Grammar | SchemaGrammar, parsing: float, deadline: Deadline
@@ -158,6 +160,7 @@ class EngineStrategies:
         return CompiledGrammar(
             strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
             engine=engine, timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
+            source_bytes=job.source_bytes,
         )  # fmt: skip
 
     def _on_representatives(
@@ -175,7 +178,7 @@ class EngineStrategies:
             reason=reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else ""),
             vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine, engine_stop=stop,
             found=classes, gather=gather, timings=job.timings,
-            mask_seconds=self.settings.budget.mask_seconds,
+            mask_seconds=self.settings.budget.mask_seconds, source_bytes=job.source_bytes,
         )  # fmt: skip
 
 

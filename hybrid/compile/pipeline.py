@@ -163,7 +163,7 @@ class Pipeline:
 
     def _complete(self, request: Request, compiled: CompiledGrammar) -> None:
         """Let a new grammar count the texts of its key in a cache, and report its first mask."""
-        object.__setattr__(compiled, "text_bytes", compiled.text_bytes + request.text_bytes)
+        object.__setattr__(compiled, "source_bytes", compiled.source_bytes + request.text_bytes)
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))
 

@@ -34,6 +34,9 @@ from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.values.budget import Budget, check_budget
 
+PARSED_BYTES = 2
+"""About how many bytes a grammar of XGrammar takes for each byte of its serialised form."""
+
 HEADER_BYTES = 1 << 20
 """The most bytes that a file has besides its members."""
 
@@ -204,7 +207,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         return CompiledGrammar(
             strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text),
             found=classes, classifier=lark_classifier, timings={"load": time.perf_counter() - began},
-            mask_seconds=budget.mask_seconds, text_bytes=len(text),
+            mask_seconds=budget.mask_seconds, source_bytes=len(text),
         )  # fmt: skip
     grammar = grammar_text.grammar_of(text, vocabulary.size)
     distinct, grouped = distinct_classes(classes, vocabulary)
@@ -215,7 +218,7 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
         strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=grammar, found=classes,
         classifier=classifier, budget=budget, timings={"load": time.perf_counter() - began},
         schema=schema_of(header, arrays), mask_seconds=budget.mask_seconds,
-        text_bytes=arrays["schema"].nbytes,
+        source_bytes=PARSED_BYTES * len(text) + arrays["schema"].nbytes,
     )  # fmt: skip
 
 
