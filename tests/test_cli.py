@@ -6,6 +6,7 @@ Limits: of the screen of ``try``, the contents are compared, not the appearance.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_grammar
 from hybrid.cli.try_command import Board, application
+from hybrid.files.container import pack, unpack
 from tests.matchers import mask_of
 
 DIGITS = "root ::= [0-9]+"
@@ -165,6 +167,45 @@ def test_refusals_say_why_and_end_with_status_2(
     printed = run(*words, status=2)
     assert message in printed and "Traceback" not in printed
     assert not list(tmp_path.glob("*.equimask")) and not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"type": ' * 9_999, "nested too deeply"),
+        (b'{"type": "integer"}\0', "it is not valid JSON: line 1, column 20"),
+        (b'{"enum": [1%s]}' % (b"0" * 5_000), "digits"),
+        (b"root ::= \xff", "cannot be read as UTF-8"),
+        ("root ::= \udcff".encode("utf-8", "surrogatepass"), "cannot be read as UTF-8"),
+        (b'root ::= \x1b[31m"a"', "GrammarError"),
+        (b'{"type": "\\u001b[31m"}', "GrammarError"),
+    ],
+)
+def test_broken_files_are_refused(content: bytes, message: str, vocabulary: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(content)
+    for command in (["classes"], ["explain"], ["compile", "-o", str(tmp_path / "x")]):
+        printed = run(*command, str(file), "--vocabulary", vocabulary, status=2)
+        assert message in printed and "\x1b" not in printed
+    assert "GrammarError" in run("classes", "root \udcff", "--vocabulary", vocabulary, status=2)
+
+
+def test_any_name_of_a_file_is_printed(vocabulary: str, tmp_path: Path) -> None:
+    (folder := tmp_path / "a[").mkdir()
+    for name in (b"\xff", b"b]"):
+        schema = folder / os.fsdecode(name + b".json")
+        schema.write_bytes(b"\xef\xbb\xbf" + b'{"type": "integer"}')  # with a byte order mark
+        target, page = schema.with_suffix(".equimask"), schema.with_suffix(".html")
+        run("compile", str(schema), "--vocabulary", vocabulary, "-o", str(target))
+        run("inspect", str(target))
+        run("explain", str(schema), "--vocabulary", vocabulary, "--html", str(page))
+        assert page.exists()
+    header, arrays = unpack(target.read_bytes(), 1 << 30)
+    forged = folder / "[" / "b]"
+    forged.parent.mkdir()
+    forged.write_bytes(pack({**header, "reason": "\x1b[31m", "vocabulary": "\x1b[31m"}, arrays))
+    assert "\x1b" not in run("inspect", str(forged))
+    assert "\x1b" not in run("inspect", str(forged), "--vocabulary", vocabulary, status=2)
 
 
 def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

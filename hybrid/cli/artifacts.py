@@ -193,12 +193,16 @@ def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | 
 
 def _print_description(console: Console, path: Path, found: Description) -> None:
     header = found.header
-    table = Table(title=str(path), title_justify="left", show_header=False)
+    table = Table(title=Text(str(path)), title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("value")
-    table.add_row("strategy", f"{header.get('strategy')} ({header.get('reason')})")
-    table.add_row("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)")
-    table.add_row("grammar", str(header.get("grammar")))
+    # another program may have written the header, with control sequences for terminals
+    for what, value in (
+        ("strategy", f"{header.get('strategy')} ({header.get('reason')})"),
+        ("vocabulary", f"{header.get('vocabulary')} ({header.get('vocabulary_size')} ids)"),
+        ("grammar", str(header.get("grammar"))),
+    ):
+        table.add_row(what, shown(value, 800))
     if header.get("notation") == "lark":
         table.add_row("built", "lexer, parser and stack automaton; stacks and masks are computed on demand")
     else:

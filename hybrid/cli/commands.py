@@ -11,6 +11,8 @@ Limits: the model of the demonstration has random weights, so its text is noise 
 from __future__ import annotations
 
 import importlib
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +33,11 @@ from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
 from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 from hybrid.cli.try_command import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
+from hybrid.explain.characters import shown
 from hybrid.pages.classes import ClassTable
+
+MOST_CHARACTERS = 4_000
+"""Most characters of a line of an error that are printed."""
 
 VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]
 Root = Annotated[
@@ -206,17 +212,28 @@ def grammars_command(
         table.add_column(column, no_wrap=column != "description")
     for grammar in shipped_grammars():
         table.add_row(grammar.name, grammar.kind, grammar.description)
-    Console().print(table, markup=False)
+    _console().print(table, markup=False)
+
+
+def _console() -> Console:
+    """A console that prints any text, even the names of files that are not UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    return Console()
 
 
 @contextmanager
 def _errors_printed() -> Iterator[Console]:
     """A context in which an error is printed, and ends the command with status 2."""
-    console = Console()
+    console = _console()
     try:
         yield console
+    except BrokenPipeError:
+        raise  # nobody reads what is printed
     except (HybridError, OSError) as error:
-        console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False, style="red")
+        # what was given may contain control sequences for terminals
+        lines = [shown(line, MOST_CHARACTERS) for line in f"{type(error).__name__}: {error}".splitlines()]
+        console.print("\n".join(lines), highlight=False, markup=False, style="red")
         raise typer.Exit(2) from error
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import xgrammar
 
 from equivalence import GrammarError
+from equivalence.json_text import fault_of
 from hybrid.api.parallel import Source
 from hybrid.xgrammar.messages import shortened
 
@@ -36,9 +37,9 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
     text, schema = _read(text_or_file)
     try:
         if schema is not None:
-            return xgrammar.Grammar.from_json_schema(json.dumps(schema), strict_mode=strict)
+            return xgrammar.Grammar.from_json_schema(schema, strict_mode=strict)
         return xgrammar.Grammar.from_ebnf(text, root_rule_name=root)
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:  # texts and messages may not be UTF-8
         kind = "schema" if schema is not None else "grammar"
         raise GrammarError(
             f"XGrammar refuses the {kind} {_short(text_or_file)}: {shortened(error)}; pass a file or the "
@@ -90,7 +91,7 @@ def read_named(
     if schema is None:
         source = Source("grammar", read_grammar(text_or_file, "root" if root is None else root))
         return Named(source, title, "EBNF grammar", None)
-    source = Source("json_schema", json.dumps(schema), {"strict_mode": strict, "semantics": semantics})
+    source = Source("json_schema", schema, {"strict_mode": strict, "semantics": semantics})
     return Named(source, title, "JSON schema", _valid_instance(text))
 
 
@@ -111,7 +112,7 @@ def read_text(file: str) -> str:
         GrammarError: the file cannot be read as UTF-8.
     """
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")  # without a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise GrammarError(f"{file!r} cannot be read as UTF-8 text: {error}") from error
 
@@ -121,17 +122,25 @@ def is_file(word: str) -> bool:
     return len(word) < 4096 and "\n" not in word and os.path.isfile(word)
 
 
-def _read(text_or_file: str) -> tuple[str, Any]:
-    """Return a text, and the schema if it is one, else None. In a file of MaskBench's form, it is under the
-    key "schema"."""
+def _read(text_or_file: str) -> tuple[str, str | None]:
+    """Return a text, and the text of the schema if it is one, else None. In a file of MaskBench's form, it is
+    under the key "schema".
+
+    Raises:
+        GrammarError: the file cannot be read, or its text begins like JSON and is not.
+    """
     text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
     try:
         value = json.loads(text)
-    except ValueError:
+        if isinstance(value, dict) and "schema" in value and "tests" in value:
+            return text, json.dumps(value["schema"])
+        return text, json.dumps(value) if isinstance(value, (dict, bool)) else None
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{"):  # no grammar begins like this
+            raise GrammarError(
+                f"the schema {_short(text_or_file)} cannot be read: {fault_of(text) or error}"
+            ) from error
         return text, None
-    if isinstance(value, dict) and "schema" in value and "tests" in value:
-        return text, value["schema"]
-    return text, value if isinstance(value, (dict, bool)) else None
 
 
 def _short(text: str) -> str:
