@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_what_is_counted() -> None:
     found["memory"]["hits"] = found["errors"]["GrammarError"] = 99
     found["strategies"]["classifier"]["reasons"].clear()
     assert compiler.stats() == json.loads(kept), "a copy"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda compiler: compiler.compile_structural_tag("{"),
+        lambda compiler: compiler.compile_json_schema({"enum": {1}}),
+        lambda compiler: compiler.compile_json_schema({}, unknown=1),
+        lambda compiler: compiler.compile_json_schema({}, unknown=1, semantics="json-schema"),
+    ],
+)
+def test_errors_before_the_compilation_are_counted(call: Callable[[GrammarCompiler], object]) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    with pytest.raises(GrammarError):
+        call(compiler)
+    assert compiler.stats()["errors"] == {"GrammarError": 1}
 
 
 def test_evictions_are_counted() -> None:

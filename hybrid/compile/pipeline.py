@@ -63,7 +63,11 @@ class Pipeline:
             HybridError: the request is refused, or cannot be compiled.
             BudgetExceeded: the deadline has passed.
         """
-        request = request.normalised(self._compilation, deadline)
+        try:
+            request = request.normalised(self._compilation, deadline)
+        except Exception as error:
+            self._failed(request, error, deadline)
+            raise
         if self._memory is None:
             compiled = self._new(request, deadline)
         else:
