@@ -34,7 +34,8 @@ pytestmark = pytest.mark.kernels
         ('root ::= x{2,9} "c"\nx ::= Regex("ab?")', 'root ::= ("a" "b"?){2,9} "c"'),
         # XGrammar makes rules of their own of long repeats
         ('root ::= Regex("[ab]{3,500}")', "root ::= [ab]{3,500}"),
-        ('root ::= "c" Regex("([ab]{3,300})?c")', 'root ::= "c" ([ab]{3,300})? "c"'),
+        ('root ::= "c" Regex("([ab]{1,300})?") "c"', 'root ::= "c" [ab]{0,300} "c"'),
+        ('root ::= Regex("c?[ab]{3,300}")', 'root ::= "c"? [ab]{3,300}'),
         ('root ::= Regex("([ab]{3,300}c){2,200}")', 'root ::= ([ab]{3,300} "c"){2,200}'),
         ('root ::= Regex("(a[bc]{2,150}|b){130,}")', 'root ::= ("a" [bc]{2,150} | "b"){130,}'),
         # the strings of a substring rule are read completely
@@ -83,6 +84,25 @@ def test_a_pattern_that_is_too_large_to_read_back(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(foreign, "MAX_SERIALIZED_BYTES", -1)
     with pytest.raises(UnsupportedGrammar, match="unrolls"):
         network('root ::= Regex("(a{2,5}b){2,5}")')
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("a{1,300}|b", "ab"), ("b*a{1,300}", "aba"), ("(a{2,300})?", "a"), ("(a{2,300})*c", "ac"),
+        ("a{1,300}|b{3,}c", "abbbc"),
+    ],
+)  # fmt: skip
+def test_a_long_repeat_in_whose_place_something_else_may_be_read(pattern: str, text: str) -> None:
+    """XGrammar takes the other even after a part of the repeat, so such patterns are left to it."""
+    grammar = xgrammar.Grammar.from_ebnf(f'root ::= Regex("{pattern}")')
+    info = xgrammar.TokenizerInfo([b"a", b""], stop_token_ids=[1])
+    compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+    matcher = xgrammar.GrammarMatcher(compiler.compile_grammar(grammar))
+    assert matcher.accept_string(text)
+    assert matcher.is_completed()
+    with pytest.raises(UnsupportedGrammar, match="a long repeat in whose place something else"):
+        build_network(grammar, token_bytes=8)
 
 
 def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:

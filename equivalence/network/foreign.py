@@ -222,6 +222,7 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
     for number in own:
         _, begin, ends = grammar[serial.AUTOMATA_OF_RULES][number][0][:3]
         edges, n_states = reachable_edges(made.rows, made.starts, begin, np.array(ends, np.int64))
+        _refuse_shared_counts(edges, n_states, made.details)
         for place in np.flatnonzero(edges[:, 1] < 0).tolist():
             kind, about = edges[place, 1:3].tolist()
             if kind == serial.EDGE_RULE:
@@ -234,3 +235,32 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
             edges[place, 1:3] = edge_types.CALL, callee
         automata.append((edges, n_states))
     return ForeignRule(tuple(automata), tuple(repeats))
+
+
+def _refuse_shared_counts(edges: NDArray[np.int64], n_states: int, details: list[int]) -> None:
+    """Refuse a repeat that begins in a state from which something else leads, too.
+
+    XGrammar keeps the number of units in that state, so the other edges can also be taken in the middle of
+    the repeat: it accepts ``ab`` as ``a{1,200}|b``. The count even goes along edges that read bytes, to other
+    repeats. Skipping the repeat is harmless if one unit is enough.
+
+    Args:
+        edges: the result of `reachable_edges`.
+        n_states: number of states.
+        details: integers that edges refer to.
+    """
+    repeats = edges[edges[:, 1] == serial.EDGE_REPEAT]
+    if not len(repeats):
+        return
+    least, target = np.zeros(n_states, np.int64), np.full(n_states, -1, np.int64)
+    least[repeats[:, 0]] = np.array(details, np.int64)[repeats[:, 2] + 1]
+    target[repeats[:, 0]] = repeats[:, 4]
+    sources, kinds = edges[:, 0], edges[:, 1]
+    skips = (kinds == edge_types.EMPTY) & (edges[:, 4] == target[sources]) & (least[sources] <= 1)
+    others = (target[sources] >= 0) & ~skips
+    if others.sum() > len(np.unique(repeats[:, 0])):
+        raise UnsupportedGrammar(
+            "a pattern with a long repeat in whose place something else may be read, such as `a{1,200}|b`, "
+            "`a*b{1,200}` or `(a{2,200})?`: XGrammar takes the other even after a part of the repeat; write "
+            "the pattern as a rule of a grammar, or use semantics='json-schema'"
+        )
