@@ -285,7 +285,12 @@ def seconds_of(grammar: xgrammar.Grammar, size: int = 2) -> float:
 
 @pytest.mark.parametrize(
     ("body", "most_seconds"),
-    [(" | ".join(f'"{i:x}"' for i in range(1000)), 10), ('"' + "a" * 100_000 + '"', 3)],
+    [
+        (" | ".join(f'"{i:x}"' for i in range(1000)), 10),
+        ('"' + "a" * 100_000 + '"', 3),
+        (f'Substring("{"a" * 400_000}")', 20),
+        ("Substring(" + ", ".join(['"abcd abcd"'] * 10_000) + ")", 2),
+    ],
 )
 def test_wide_choices_and_long_texts_are_estimated_by_their_sizes(body: str, most_seconds: float) -> None:
     seconds = seconds_of(xgrammar.Grammar.from_ebnf(f"root ::= {body}"))

@@ -265,8 +265,8 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
 
     In each state that reads many characters, XGrammar tries every token, and in other states few. For 600
     schemas with 357, 2,000 and 128,256 ids, the time was 0.4 to 4, 0.1 to 5 and 0.2 to 2 times the estimate
-    (99 of 100 each). The last four terms are for constructs that take up to minutes and do not occur in those
-    schemas.
+    (99 of 100 each). The terms for substrings and the last four are for constructs that take up to minutes
+    and do not occur in those schemas.
     """
     data, starts = grammar.data, grammar.starts
     types, lengths = data[starts], data[starts + 1]
@@ -278,9 +278,9 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
     wide = classes[is_wide]
     shares = dict.fromkeys(classes[spans > SOME_CHARACTERS].tolist(), OF_SOME)
     shares.update(dict.fromkeys(wide.tolist(), 1.0))
-    texts, sequences, choices, patterns = (
+    texts, sequences, choices, patterns, substrings = (
         lengths[types == one].astype(np.float64)
-        for one in (serial.BYTES, serial.SEQUENCE, serial.CHOICES, serial.PATTERN)
+        for one in (serial.BYTES, serial.SEQUENCE, serial.CHOICES, serial.PATTERN, serial.SUBSTRING)
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
@@ -293,6 +293,8 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
         + 1e-7 * float(wide_rules) ** 2
         + 5e-9 * n_tokens * float(patterns.sum())
         + 2e-8 * float((patterns**2).sum())
+        + (1e-5 + 5e-10 * n_tokens) * float(substrings.sum())
+        + 3e-11 * float((substrings**2).sum())
         + 1e-10 * float((texts**2).sum())
         + 5e-10 * float((ranges**2).sum())
         + 5e-6 * float((choices**2).sum())
