@@ -225,6 +225,14 @@ def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
     assert found == [True]
 
 
+def test_a_long_list_ends_with_a_reduction_for_each_item() -> None:
+    """Lark reduces a list that is recursive on the right only when something else follows."""
+    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: list ";"\nlist: "a" list | "b"'))
+    assert matcher.accept_string("a" * 70_000 + "b")
+    assert np.flatnonzero(bits(matcher)).tolist() == [ord(";")] and matcher.accept_token(ord(";"))
+    assert matcher.is_completed()
+
+
 # ---------------------------------------------------------------- budgets
 
 

@@ -27,8 +27,8 @@ NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 """The node below the bottom of a stack, and the result if a stack refuses a terminal."""
 
 MOST_REDUCTIONS = cython.declare(cython.Py_ssize_t, 1 << 16)
-"""Most reductions before a shift. Lark's tables have no cycles, but those of a forged artefact may have
-some."""
+"""Most reductions without reading further down the stack. Lark's tables have no cycles, but those of a forged
+artefact may have some."""
 
 
 @cython.final
@@ -58,15 +58,23 @@ class Stacks:
         Raises:
             BudgetExceeded: the account does not pay for more nodes.
         """
-        for _ in range(MOST_REDUCTIONS):
+        left: cython.Py_ssize_t = MOST_REDUCTIONS
+        pushed: cython.Py_ssize_t = 0  # states on top that reductions have put there
+        while left > 0:
             action = cython.cast(cython.Py_ssize_t, self.action[self.nodes.rows[node].first, terminal])
             if action == 0:
                 break
             if action > 0:
                 return self.nodes.number(action - 1, node)
             rule = -action - 1
-            for _ in range(self.rule_length[rule]):
+            length = cython.cast(cython.Py_ssize_t, self.rule_length[rule])
+            for _ in range(length):
                 node = self.nodes.rows[node].second
+            if length > pushed:
+                pushed, left = 1, MOST_REDUCTIONS
+            else:
+                pushed += 1 - length
+                left -= 1
             state = self.goto[self.nodes.rows[node].first, self.rule_origin[rule]]
             if node == NOWHERE or state < 0:
                 break
