@@ -54,6 +54,15 @@ def test_kinds_are_the_coarsest_partition():
     assert (kinds.masks[0] & kinds.masks[1]) == 1 << by_code[97]
 
 
+def test_there_may_be_more_kinds_than_16_bits_number():
+    """Each set has the characters with one bit, as has a class in a pattern of 60,000 characters."""
+    codes = range(0x10000, 0x10000 + 33_000)
+    sets = [tuple((code, code) for code in codes if code >> bit & 1) for bit in range(16)]
+    kinds = partition_characters(sets)
+    assert kinds.number == len(codes) and kinds.kinds[-1] == 0
+    assert sorted(set(kinds.kinds.tolist())) == list(range(-1, len(codes)))
+
+
 CHARACTERS = st.sampled_from([
     "a", "b", "c", "é", ".", "[ab]", "[^a]", "[^bé]", r"\w", r"\s", r"\n", "[a-c]", r"\W", "(?i:A)", "(?s:.)",
     r"(?a:\w)",

@@ -156,13 +156,13 @@ class Kinds(NamedTuple):
 
     Attributes:
         firsts: int64[R], first code points of the ranges into which all characters are divided, ascending.
-        kinds: int16[R], the kind of each range's characters; -1 for the surrogates.
+        kinds: int32[R], the kind of each range's characters; -1 for the surrogates.
         number: number of kinds.
         masks: for each given set, its kinds as bits of an integer.
     """
 
     firsts: NDArray[np.int64]
-    kinds: NDArray[np.int16]
+    kinds: NDArray[np.int32]
     number: int
     masks: tuple[int, ...]
 
@@ -182,7 +182,7 @@ def partition_characters(sets: Sequence[Characters]) -> Kinds:
         if len(bounds):
             member[:, column] = (before >= 0) & (firsts <= bounds[before, 1])
     numbers: dict[bytes, int] = {}
-    kinds = np.empty(len(firsts), np.int16)
+    kinds = np.empty(len(firsts), np.int32)
     masks = [0] * len(sets)
     for i, row in enumerate(np.packbits(member, axis=1)):
         if member[i, -1]:

@@ -46,7 +46,7 @@ class Blocks(NamedTuple):
 def blocks_of(kinds: Kinds) -> Blocks:
     """The blocks of a partition of all characters."""
     lengths = np.diff(kinds.firsts, append=0x110000)
-    whole = np.repeat(kinds.kinds.astype(np.int32), lengths).reshape(-1, SIZE)
+    whole = np.repeat(kinds.kinds, lengths).reshape(-1, SIZE)
     ascii_kinds = whole[:2].reshape(-1).copy()
     # a longer form excludes what has a shorter one: one byte, two (U+0000 to U+07FF), three (to U+FFFF)
     whole[:2] = -1
