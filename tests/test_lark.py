@@ -227,7 +227,8 @@ def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
 
 def test_a_long_list_ends_with_a_reduction_for_each_item() -> None:
     """Lark reduces a list that is recursive on the right only when something else follows."""
-    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: list ";"\nlist: "a" list | "b"'))
+    compiled = GrammarCompiler(VOCABULARY).compile_lark('start: list ";"\nlist: "a" list | "b"')
+    matcher = GrammarMatcher(compiled)
     assert matcher.accept_string("a" * 70_000 + "b")
     assert np.flatnonzero(bits(matcher)).tolist() == [ord(";")] and matcher.accept_token(ord(";"))
     assert matcher.is_completed()
@@ -304,6 +305,8 @@ def test_many_at_once() -> None:
         ("start: %", "Lark refuses"),
         ('start: X\nX: "x"?', "zero-width"),
         ("%import .secrets.TOKEN\nstart: TOKEN", "imports from other files"),
+        ("%import.secrets (TOKEN)\nstart: TOKEN", "imports from other files"),
+        ("\n\x0b%import \\\n.secrets.TOKEN\nstart: TOKEN", "imports from other files"),
         ("%import nowhere.TOKEN\nstart: TOKEN", "Lark refuses"),
         ("", "Lark refuses|start"),
         ("start: X\n%declare X", "terminal X"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import lark
@@ -18,7 +19,7 @@ from lark.load_grammar import _parse_grammar, load_grammar
 
 from equivalence import BudgetExceeded, GrammarError
 from hybrid.guard.lark_construction import read
-from hybrid.guard.lark_estimate import estimate, pattern_characters
+from hybrid.guard.lark_estimate import LONGEST_IMPORTED, estimate, pattern_characters
 
 
 def trees_of(text: str) -> Any:
@@ -117,6 +118,7 @@ EXPLOSIONS = {
     "templates that double": "start: t{A}\nt{x}: x t{u{x, x}}\nu{x, y}: x y\nA: /a/",
     "templates of empty bodies": "start: t{A}\nt{x}: t{u{x}}" + " x~0" * 3000 + "\nu{x}: x\nA: /a/",
     "terminals in terminals": doubled(40, '"a"'),
+    "imported terminals in terminals": "%import common.NUMBER\n" + doubled(40, "NUMBER"),
     "a chain of terminals": 'start: A0\nA2000: "a"\n' + "\n".join(f'A{n}: "b" A{n + 1}' for n in range(2000)),
     "what is ignored": 'start: "b"\n%ignore ' + "A " * 1000 + "\nA: " + '"abc" ' * 1000,
     "statements": "start: s+\ns: " + numbered(3000, '"a#" "b#" s'),
@@ -145,6 +147,13 @@ def test_patterns_are_as_long_as_lark_writes_them() -> None:
         terminals = trees_of(grammar).compile(["start"], "*")[0]
         written = sum(len(one.pattern.to_regexp()) for one in terminals)
         assert written <= pattern_characters(_parse_grammar(grammar, "<string>")) <= 4 * written
+
+
+@pytest.mark.parametrize("name", ["common", "lark", "python", "unicode"])
+def test_no_terminal_of_the_library_is_longer_than_estimated(name: str) -> None:
+    folder = Path(lark.__file__).with_name("grammars")
+    terminals = trees_of((folder / f"{name}.lark").read_text("utf-8")).compile([], "*")[0]
+    assert 0 < max(len(one.pattern.to_regexp()) for one in terminals) <= LONGEST_IMPORTED
 
 
 def test_large_counts_alone_do_not_matter() -> None:

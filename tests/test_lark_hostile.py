@@ -153,8 +153,9 @@ def test_without_another_process_it_is_made_here(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(worker, "is_available", lambda: False)
     text = shipped_grammar("arithmetic.lark").text
     assert GrammarCompiler(VOCABULARY).compile_lark(text).strategy == "classifier"
-    with pytest.raises(GrammarError, match="Lark refuses"):
-        GrammarCompiler(VOCABULARY).compile_lark("start: (")
+    for refused in ("start: (", "start: /a{4294967296}/"):
+        with pytest.raises(GrammarError, match="Lark refuses"):
+            GrammarCompiler(VOCABULARY).compile_lark(refused)
 
 
 @needs_process

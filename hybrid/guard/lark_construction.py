@@ -35,10 +35,8 @@ MOST_STATES = 20_000
 """Most states of Lark's parser. Real parsers have 30 to 900; Lark takes about 0.1 ms and 2 KiB for each,
 and more if many terminals may follow."""
 
-RELATIVE_IMPORT = re.compile(r"^[ \t]*%import[ \t]+\.", re.MULTILINE)
-
 REFUSALS = (
-    lark.exceptions.LarkError, re.error, OSError, RecursionError,
+    lark.exceptions.LarkError, re.error, OSError, RecursionError, OverflowError,
     ValueError, AssertionError, LookupError, TypeError, AttributeError,
 )  # fmt: skip
 """What Lark raises if it refuses a grammar; the last ones in various places if it is not well-formed."""
@@ -69,15 +67,17 @@ def trees_of(text: str) -> Any:
         raise GrammarError(
             f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}; shorten it"
         )
-    if RELATIVE_IMPORT.search(text):
-        raise GrammarError(
-            "the Lark grammar imports from other files, but a text has no files next to it; import "
-            "only from Lark's own library, as in %import common.NUMBER"
-        )
     try:
         # Lark's first steps, one by one; the text is parsed twice, which takes 25 ms for a programming
         # language
-        refuse_large_terminals(_parse_grammar(text, "<string>"))  # type: ignore[no-untyped-call]
+        statements = _parse_grammar(text, "<string>")  # type: ignore[no-untyped-call]
+        imports = [one.children[0].data for one in statements.children if one.data == "import"]
+        if "import_rel" in imports:
+            raise GrammarError(
+                "the Lark grammar imports from other files, but a text has no files next to it; import "
+                "only from Lark's own library, as in %import common.NUMBER"
+            )
+        refuse_large_terminals(statements)
         trees, _ = load_grammar(text, "<string>", [], False)  # type: ignore[no-untyped-call]
         refuse_large_rules(trees)
     except REFUSALS as error:

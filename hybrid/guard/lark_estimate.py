@@ -34,6 +34,9 @@ statements), 39 s and 3.6 GiB for 27 million."""
 MOST_TEMPLATES = 10_000
 MOST_CHARACTERS = 1 << 20
 
+LONGEST_IMPORTED = 256
+"""An upper bound of the characters of a terminal in Lark's own library."""
+
 MOST = 10**12
 """Counting stops here; greater numbers make no difference."""
 
@@ -297,7 +300,7 @@ class _Templates:
 def pattern_characters(statements: Any) -> int:
     """Characters of the patterns of all terminals. A terminal inside another counts again there.
 
-    Terminals that are imported from Lark's own library do not count.
+    Terminals that are imported from Lark's own library count, as `LONGEST_IMPORTED`, where others use them.
     """
     definitions: dict[str, list[Any]] = {}
     for place, statement in enumerate(statements.children):
@@ -312,7 +315,7 @@ def pattern_characters(statements: Any) -> int:
     while waiting:
         name = waiting[-1]
         missing: list[str] = []
-        if name not in begun:  # a terminal inside itself counts nothing: Lark refuses it
+        if name not in begun:  # a terminal inside itself counts as an imported one: Lark refuses it
             begun.add(name)
             for tree in definitions[name]:
                 _folded(tree, partial(_add_used, missing))
@@ -337,7 +340,7 @@ def _pattern_length(known: dict[str, int], node: Any, parts: list[int]) -> int:
     """What `lark.load_grammar.TerminalTreeToPattern` writes around the parts, plus the parts."""
     kind = node.data
     if kind == "value" and not parts:
-        return known.get(node.children[0].name, 0)
+        return known.get(node.children[0].name, LONGEST_IMPORTED)
     if kind in ("literal", "range"):
         return 2 * sum(map(len, node.children))  # each character may need an escape
     more = 0
