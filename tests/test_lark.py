@@ -31,7 +31,7 @@ from hybrid import (
     allocate_token_bitmask,
 )
 from hybrid.cli.shipped_grammars import shipped_grammar
-from hybrid.files import to_bytes
+from hybrid.files import from_bytes, to_bytes
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
 from tests.matchers import Sides, bits_of, flags_of
@@ -271,6 +271,14 @@ def test_an_artefact_gives_the_same_masks(tmp_path: Path) -> None:
     for text in ("", "let x", "let x = 1.", "((1", "letter"):
         one, two = GrammarMatcher(compiled), GrammarMatcher(loaded)
         assert one.accept_string(text) and two.accept_string(text) and bits(one) == bits(two)
+
+
+def test_a_comment_may_have_half_of_a_surrogate_pair(tmp_path: Path) -> None:
+    compiler = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
+    compiled = compiler.compile_lark('start: "b" // \ud800')
+    assert from_bytes(to_bytes(compiled), VOCABULARY).grammar == compiled.grammar
+    other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path).compile_lark(compiled.grammar.text)
+    assert "load" in other.timings
 
 
 def digest() -> str:

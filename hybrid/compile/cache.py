@@ -25,6 +25,7 @@ import logging
 import os
 import re
 import stat
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -291,5 +292,7 @@ def _portable(part: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _versions() -> list[Any]:
-    """The versions that compiled grammars depend on: of parsers, of this package, and of the file format."""
-    return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION]
+    """The versions that compiled grammars depend on: of parsers, of this package, of the file format, and of
+    Python, whose regular expressions and Unicode tables decide what patterns match."""
+    python = list(sys.version_info[:2])
+    return [metadata.version("xgrammar"), metadata.version("lark"), __version__, VERSION, python]

@@ -54,13 +54,13 @@ SKIP = (1 << 12) - 1
 
 def text_of(grammar: LarkGrammar) -> bytes:
     """Return a grammar as bytes: its start rule, a line feed, its text."""
-    return f"{grammar.start}\n{grammar.text}".encode()
+    return f"{grammar.start}\n{grammar.text}".encode("utf-8", "surrogatepass")
 
 
 def grammar_of(text: bytes) -> LarkGrammar:
     """Return the grammar from the bytes that `text_of` has made."""
     try:
-        start, _, rest = text.decode().partition("\n")
+        start, _, rest = text.decode("utf-8", "surrogatepass").partition("\n")
     except UnicodeDecodeError as error:
         raise malformed(f"its grammar is not UTF-8 ({error})") from error
     return LarkGrammar(rest, start)
