@@ -234,6 +234,20 @@ def test_a_long_list_ends_with_a_reduction_for_each_item() -> None:
     assert matcher.is_completed()
 
 
+def test_rules_of_many_empty_parts_are_read_or_refused() -> None:
+    """Before the "x", the parser reduces two to the power of the depth + 1 times, less one."""
+
+    def matcher_of(depth: int) -> GrammarMatcher:
+        rules = "\n".join(f"a{n}: a{n + 1} a{n + 1}" for n in range(depth))
+        text = f'start: "y" a0 "x"\n{rules}\na{depth}:'
+        return GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark(text))
+
+    matcher = matcher_of(15)
+    assert matcher.accept_string("y") and bits(matcher)[ord("x")] and matcher.accept_token(ord("x"))
+    with pytest.raises(UnsupportedGrammar, match="in many steps"):
+        matcher_of(16)
+
+
 # ---------------------------------------------------------------- budgets
 
 

@@ -18,6 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.pairs import Pairs
+from cython.cimports.equivalence.lark.lalr.outcomes import MOST_REDUCTIONS
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -25,10 +26,6 @@ check_source(__name__)
 
 NOWHERE = cython.declare(cython.Py_ssize_t, 0)
 """The node below the bottom of a stack, and the result if a stack refuses a terminal."""
-
-MOST_REDUCTIONS = cython.declare(cython.Py_ssize_t, 1 << 16)
-"""Most reductions without reading further down the stack. Lark's tables have no cycles, but those of a forged
-artefact may have some."""
 
 
 @cython.final
@@ -58,9 +55,11 @@ class Stacks:
         Raises:
             BudgetExceeded: the account does not pay for more nodes.
         """
+        # the classes refuse parsers that exceed these bounds, so only a forged artefact may exceed them here
+        depth: cython.Py_ssize_t = 1  # states on top that have replaced what was read
         left: cython.Py_ssize_t = MOST_REDUCTIONS
-        pushed: cython.Py_ssize_t = 0  # states on top that reductions have put there
-        while left > 0:
+        rounds: cython.Py_ssize_t = self.goto.shape[1]
+        while left > 0 and rounds >= 0:
             action = cython.cast(cython.Py_ssize_t, self.action[self.nodes.rows[node].first, terminal])
             if action == 0:
                 break
@@ -70,11 +69,12 @@ class Stacks:
             length = cython.cast(cython.Py_ssize_t, self.rule_length[rule])
             for _ in range(length):
                 node = self.nodes.rows[node].second
-            if length > pushed:
-                pushed, left = 1, MOST_REDUCTIONS
-            else:
-                pushed += 1 - length
+            if length < depth:
+                depth += 1 - length
                 left -= 1
+            else:
+                rounds = rounds - 1 if length == depth else self.goto.shape[1]
+                depth, left = 1, MOST_REDUCTIONS
             state = self.goto[self.nodes.rows[node].first, self.rule_origin[rule]]
             if node == NOWHERE or state < 0:
                 break

@@ -8,7 +8,7 @@ cdef enum:
     SHIFT_REST = 32
     CAN_DIE = 1
     CAN_PASS = 2
-    MOST_REDUCTIONS = 1048576  # a parser that reduces so often in a row is assumed to do so forever
+    MOST_REDUCTIONS = 65536  # a parser that reduces so often in a row is assumed to do so forever
 
 
 cdef inline Py_ssize_t pending(Py_ssize_t pops, Py_ssize_t nonterminal, Py_ssize_t rest) noexcept nogil:

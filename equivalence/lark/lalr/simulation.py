@@ -170,8 +170,8 @@ class Simulation:
     def refuse_loop(self):
         with cython.gil:
             raise UnsupportedGrammar(
-                "the grammar's LALR parser would reduce forever on some text; remove rules that "
-                "derive themselves"
+                "the grammar's LALR parser would reduce forever, or very often in a row, on some text; "
+                "remove rules that derive themselves, or nothing in many steps"
             )
 
     def refuse_table(self):
