@@ -114,7 +114,7 @@ class Counts:
         if kind == "constant":
             return one.null if value is None else value in one.booleans
         if kind == "string":
-            return self._nonterminals.strings.holds(one.strings, value)
+            return self._nonterminals.strings.writes(one.strings, value)
         return one.numbers.op != "false" and self._nonterminals.numbers.texts(one.numbers).contains(value)
 
     def _count(self, one: Nonterminal) -> int:

@@ -57,7 +57,7 @@ class Instances:
         if isinstance(value, (int, float, Decimal)):
             return self._number(value, one)
         if isinstance(value, str):
-            holds = self._nonterminals.strings.holds(one.strings, value)
+            holds = self._nonterminals.strings.writes(one.strings, value)
             return json.dumps(value, ensure_ascii=False) if holds else None
         if isinstance(value, list):
             return None if one.array is None else self._array(value, one.array)

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
@@ -29,7 +30,15 @@ from hybrid.json_schema.languages.automaton import (
     words,
 )
 from hybrid.json_schema.languages.counted import counted_language
-from hybrid.json_schema.languages.formats import NOT_REGULAR, format_language
+from hybrid.json_schema.languages.formats import (
+    LONGEST_HOST,
+    NOT_REGULAR,
+    format_language,
+    has_format,
+    is_counted_host,
+    lacks_texts,
+    wider_language,
+)
 from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
 from hybrid.json_schema.languages.lengths import EMPTY_TEXT, Piece, repeated_set, window, with_length
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
@@ -102,8 +111,9 @@ class Strings:
         self._patterns: dict[str, Formula] = {}
         self._pieces: dict[Formula, tuple[Piece, ...]] = {}
         self._lists: dict[Formula, Listed | None] = {}
-        self._languages: dict[Formula, Automaton] = {}
-        self._conjunctions: dict[tuple[Formula, ...], Automaton] = {}
+        self._formats: dict[Any, str] = {}  # those of which an automaton lacks some texts
+        self._languages: dict[tuple[Formula, bool], Automaton] = {}
+        self._conjunctions: dict[tuple[tuple[Formula, ...], bool], Automaton] = {}
 
     def clauses(self, location: Location) -> list[Formula]:
         """Return what the keywords of a location require of strings."""
@@ -117,14 +127,27 @@ class Strings:
             clauses.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
             name = schema["format"] if isinstance(schema["format"], str) else ""
-            is_bounded = "maxLength" in schema or "minLength" in schema
-            most = count_of(location, "maxLength") if "maxLength" in schema else None
-            language = format_language(name, is_bounded, most)
             if name in NOT_REGULAR:
                 self.not_asserted.append(location.pointer)
-            if language is not None:
-                clauses.append(self._known(("format", language), language))
+            clauses += self._format(location, name)
         return clauses
+
+    def _format(self, location: Location, name: str) -> list[Formula]:
+        """Return what a format requires of strings."""
+        schema = location.schema
+        least = count_of(location, "minLength") if "minLength" in schema else 0
+        most = count_of(location, "maxLength") if "maxLength" in schema else None
+        is_bounded = "maxLength" in schema or "minLength" in schema
+        language = format_language(name, is_bounded, most, least)
+        if language is None:
+            return []
+        source = "format", language
+        formula = self._known(source, language)
+        if is_counted_host(name, most, least):
+            return [formula, self._formulas.negation(self.longer(LONGEST_HOST + 1))]
+        if lacks_texts(name, is_bounded, most, least):
+            self._formats[source] = name
+        return [formula]
 
     def longer(self, least: int) -> Formula:
         """Return the formula of strings with at least this many characters."""
@@ -172,7 +195,26 @@ class Strings:
         if atom[0] == "longer":
             return len(text) >= int(atom[1])
         source = atom[1]
-        return text in source[1] if source[0] == "words" else self._automata[source].contains(text)
+        if source[0] == "words":
+            return text in source[1]
+        name = self._formats.get(source)
+        return self._automata[source].contains(text) if name is None else has_format(name, text)
+
+    def writes(self, formula: Formula, text: str) -> bool:
+        """Whether the grammar has a text of a formula: one that satisfies it, and is within the limits of
+        formats."""
+        if not self._has_formats(formula) or self._listed(formula) is not None:
+            return self.holds(formula, text)
+        longer = [atom for atom in formula.atoms if atom.args[0] == "longer"]
+        lengths = {atom: self._formulas.constant(len(text) >= atom.args[1]) for atom in longer}
+        inner = self._formulas.substitute(formula, lengths)
+        return inner is self._formulas.true or (
+            inner is not self._formulas.false and self._language(inner).contains(text)
+        )
+
+    def _has_formats(self, formula: Formula) -> bool:
+        """Whether a formula has formats with limits."""
+        return bool(self._formats) and any(atom.args[1] in self._formats for atom in formula.atoms)
 
     def pieces(self, formula: Formula) -> tuple[Piece, ...]:
         """Return the language of a formula. No piece is empty; if nothing satisfies the formula, there are no
@@ -247,10 +289,17 @@ class Strings:
         if before is not None and before is not formulas.false:
             yield before, begin, None
 
-    def _language(self, formula: Formula) -> Automaton:
+    def _language(self, formula: Formula, is_wide: bool = False) -> Automaton:
         """Return the automaton of a formula without lengths. Automata are joined in pairs, smallest first,
-        and minimised in between."""
-        found = self._languages.get(formula)
+        and minimised in between.
+
+        Args:
+            is_wide: whether to return a language that has every text that satisfies the formula, and perhaps
+                more. Otherwise every text satisfies the formula, but some may be missing. The two differ only
+                because of the limits of formats.
+        """
+        is_wide = is_wide and self._has_formats(formula)
+        found = self._languages.get((formula, is_wide))
         if found is not None:
             return found
         op, args = formula.op, formula.args
@@ -259,12 +308,12 @@ class Strings:
             texts = sorted(listed.texts)
             found = without(universal(), texts) if listed.is_inverted else words(texts)
         elif op == "atom":
-            found = self._automata[args[1]]
+            found = wider_language(self._formats[args[1]]) if is_wide else self._automata[args[1]]
         elif op == "not":
-            found = complement(self._language(args[0]))
+            found = complement(self._language(args[0], not is_wide))
         else:
-            found = self._joined(op, args)
-        self._languages[formula] = found
+            found = self._joined(op, args, is_wide)
+        self._languages[formula, is_wide] = found
         return found
 
     def listed(self, formula: Formula) -> frozenset[str] | None:
@@ -306,28 +355,54 @@ class Strings:
         """
         listed = self._listed(formula)
         if listed is None:
-            return formula if self.pieces(formula) else self._formulas.false
+            if self.pieces(formula):
+                return formula
+            if self._has_formats(formula) and self._may_have_texts(formula):
+                why = "can be satisfied only by texts beyond the limits of formats (docs/json-schema.md)"
+                raise SchemaRefused("limit", "format", "", why)
+            return self._formulas.false
         return formula if listed.is_inverted else self.among(listed.texts)
 
-    def _joined(self, op: str, args: tuple[Formula, ...]) -> Automaton:
+    def _may_have_texts(self, formula: Formula) -> bool:
+        """Whether texts may satisfy a formula that are beyond the limits of formats."""
+        for inner, least, most in self._windows(formula):
+            language = self._language(inner, True)
+            is_short = language.longest is not None and language.longest < least
+            if not (language.is_empty or is_short or (most is not None and language.shortest > most)):
+                return True
+        return False
+
+    def _joined(self, op: str, args: tuple[Formula, ...], is_wide: bool) -> Automaton:
         if op == "and":
             finite = [one.args[1][1] for one in args if one.op == "atom" and one.args[1][0] == "words"]
             if finite:
                 texts = min(finite, key=len)
                 return words(sorted(t for t in texts if all(self.holds(one, t) for one in args)))
-        parts = self._parts_of(args) if op == "and" else [self._language(one) for one in args]
         if op == "one":
-            return combine(parts, lambda signs: sum(signs) == 1, self._bound)
+            return self._in_one_language(args, is_wide)
+        parts = (
+            self._parts_of(args, is_wide) if op == "and" else [self._language(one, is_wide) for one in args]
+        )
         parts.sort(key=lambda one: one.n_states)
         joined = parts[0]
         for part in parts[1:]:
             pair = [joined, part]
             joined = intersection(pair, self._bound) if op == "and" else combine(pair, any, self._bound)
         if op == "and":
-            self._conjunctions[args] = joined
+            self._conjunctions[args, is_wide] = joined
         return joined
 
-    def _parts_of(self, args: tuple[Formula, ...]) -> list[Automaton]:
+    def _in_one_language(self, args: tuple[Formula, ...], is_wide: bool) -> Automaton:
+        """Return the texts that satisfy exactly one of some formulas."""
+        n, parts = len(args), [self._language(one) for one in args]
+        if not any(map(self._has_formats, args)):
+            return combine(parts, lambda signs: sum(signs) == 1, self._bound)
+        parts += [self._language(one, True) for one in args]
+        if is_wide:
+            return combine(parts, lambda signs: sum(signs[:n]) <= 1 <= sum(signs[n:]), self._bound)
+        return combine(parts, lambda signs: sum(signs[:n]) == 1 == sum(signs[n:]), self._bound)
+
+    def _parts_of(self, args: tuple[Formula, ...], is_wide: bool) -> list[Automaton]:
         """Return the languages of a conjunction's parts, or of all but one together if that is known.
 
         The cases of a value are "c, but neither a nor b", then "c and d, but neither a nor b", and so on.
@@ -335,12 +410,12 @@ class Strings:
         because they are newer.
         """
         for at in {len(args) - 1, 0, 1}:
-            known = self._conjunctions.get(args[:at] + args[at + 1 :])
+            known = self._conjunctions.get((args[:at] + args[at + 1 :], is_wide))
             if known is not None:
-                return [known, self._language(args[at])]
-        return [self._language(one) for one in args]
+                return [known, self._language(args[at], is_wide)]
+        return [self._language(one, is_wide) for one in args]
 
-    def whole(self, formula: Formula) -> Automaton:
+    def whole(self, formula: Formula, is_wide: bool = False) -> Automaton:
         """Return the language of a formula as one automaton. Lengths become states.
 
         Raises:
@@ -348,7 +423,7 @@ class Strings:
         """
         joined = words([])
         for language, least, most in self._windows(formula):
-            part = self._language(language)
+            part = self._language(language, is_wide)
             if max(least, most or 0) >= self._bound:
                 raise TooLarge(self._bound)
             if least or most is not None:
@@ -360,14 +435,21 @@ class Strings:
         self, formulas: Sequence[Formula], names: Sequence[str]
     ) -> list[tuple[tuple[bool, ...], Automaton]]:
         """Partition the strings by some formulas. Return the non-empty cells without some texts, each with
-        the truth of each formula.
+        the truth of each formula. Texts beyond the limits of formats are in no cell.
 
         Raises:
             TooLarge: they need more states than the bound allows.
         """
-        automata = tuple(self.whole(one) for one in formulas)
-        rest = [(signs, without(language, names)) for signs, language in _cells(automata, self._bound)]
-        return [(signs, language) for signs, language in rest if not language.is_empty]
+        n, limited = len(formulas), [i for i, one in enumerate(formulas) if self._has_formats(one)]
+        automata = [self.whole(one) for one in formulas]
+        automata += [self.whole(formulas[i], True) for i in limited]
+        cells = []
+        for signs, language in _cells(tuple(automata), self._bound):
+            if all(signs[i] == wide for i, wide in zip(limited, signs[n:], strict=True)):
+                rest = without(language, names)
+                if not rest.is_empty:
+                    cells.append((signs[:n], rest))
+        return cells
 
 
 def _as_pieces(language: Automaton) -> Iterator[Piece]:

@@ -5,7 +5,8 @@ or cannot be checked; such formats are annotations, as the specification says.
 When: for `format` in a schema; each automaton is made once for a process.
 Limits: leap seconds are allowed only in UTC (the right minute in other zones would take 1,440 states);
 years begin with 0001; host names have at most 3 labels of 63 characters, 5 of 49 or 12 of 20 (a total of
-253 would take 30,000 states), but any number of labels under a `maxLength` below 253, which is counted; mail
+253 would take 30,000 states), but any number of labels under a `maxLength` below 253 or a large `minLength`,
+which are counted; mail
 addresses follow the grammar of RFC 5321, and its bounds on sizes only if a `maxLength` is not smaller than
 these; if lengths are bounded, neither mail addresses nor URIs have an IPv6 address; internationalised names
 are letters, digits and hyphens of any script. `regex` is not a regular language and is not asserted.
@@ -17,6 +18,7 @@ and 5890 (host names), RFC 2673 and 4291 (addresses), RFC 3986, 3987 and 6570 (U
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from hybrid.json_schema.languages.automaton import Automaton
@@ -37,6 +39,10 @@ _TIME = (
     f"(?:{_HOUR}:{_MINUTE}:{_MINUTE}(?:\\.[0-9]+)?(?:[Zz]|[+-]{_HOUR}:{_MINUTE})"
     "|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
 )
+_ANY_LEAP_TIME = f"{_HOUR}:{_MINUTE}:(?:{_MINUTE}|60)(?:\\.[0-9]+)?(?:[Zz]|[+-]{_HOUR}:{_MINUTE})"
+"""Times with a leap second in any minute."""
+
+_LEAP_SECOND = re.compile("([0-9]{2}):([0-9]{2}):60(?:[.][0-9]+)?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))")
 _CLOCK = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION = (
     f"P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_CLOCK})?|{_CLOCK})"
@@ -44,6 +50,9 @@ _DURATION = (
 
 
 LONGEST_LABEL, LONGEST_HOST = 63, 253
+
+SHORT_HOST = 32
+"""With a greater `minLength`, the characters of host names are counted, as with a small `maxLength`."""
 
 
 def _host(letter: str) -> str:
@@ -55,7 +64,7 @@ def _host(letter: str) -> str:
     return f"(?:{'|'.join(shapes)})"
 
 
-def _counted_host(letter: str, most: int) -> str:
+def _counted_host(letter: str, most: int = LONGEST_HOST) -> str:
     """Return a pattern for host names of at most `most` characters, which are counted elsewhere."""
     longest = f"{{0,{LONGEST_LABEL - 2}}}" if most > LONGEST_LABEL else "*"
     label = f"{letter}(?:(?:{letter}|-){longest}{letter})?"
@@ -169,6 +178,14 @@ _SOURCES = {
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }  # fmt: skip
 
+_WITHOUT_LIMITS = {
+    "time": _ANY_LEAP_TIME,
+    "date-time": f"{_DATE}[Tt]{_ANY_LEAP_TIME}",
+    **{name: _counted_host(letter) for name, letter in _HOST_LETTERS.items()},
+    "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:[+-][1-9][0-9]*)?(?:#|{_POINTER})",
+}
+"""Languages that contain all texts of a format, and more."""
+
 _UNDER_LENGTHS = {name: _mail(*parts, _IPV4) for name, parts in _MAILS.items()}
 _UNDER_LENGTHS |= {name: _uri(*parts, "") for name, parts in _URIS.items()}
 """Replacements for formats if lengths are bounded: IPv6 addresses would take 150 states for each length."""
@@ -186,20 +203,58 @@ NOT_REGULAR = frozenset({"regex"})
 """Formats that are known, but not asserted; grammars that contain one list it."""
 
 
-def format_language(name: str, is_bounded: bool = False, most: int | None = None) -> Automaton | None:
-    """Return the language of a format; None: it is not asserted.
+def format_language(
+    name: str, is_bounded: bool = False, most: int | None = None, least: int = 0
+) -> Automaton | None:
+    """Return the language of a format; None: it is not asserted. Each of its texts has the format.
 
     Args:
         name: the format.
         is_bounded: whether the schema also bounds lengths. Then addresses have no IPv6 address.
         most: the greatest allowed length; None if there is none.
+        least: the least allowed length.
     """
-    if most is not None and most < LONGEST_HOST and name in _HOST_LETTERS:
-        return _language(_counted_host(_HOST_LETTERS[name], most))
-    if most is not None and most >= LONGEST_MAIL and name in _WITHIN_BOUNDS:
-        return _language(_WITHIN_BOUNDS[name])
-    source = (_UNDER_LENGTHS.get(name) if is_bounded else None) or _SOURCES.get(name)
+    source = _source(name, is_bounded, most, least)
     return None if source is None else _language(source)
+
+
+def _source(name: str, is_bounded: bool, most: int | None, least: int) -> str | None:
+    if is_counted_host(name, most, least):
+        return _counted_host(_HOST_LETTERS[name], LONGEST_HOST if most is None else most)
+    if most is not None and most >= LONGEST_MAIL and name in _WITHIN_BOUNDS:
+        return _WITHIN_BOUNDS[name]
+    return (_UNDER_LENGTHS.get(name) if is_bounded else None) or _SOURCES.get(name)
+
+
+def is_counted_host(name: str, most: int | None, least: int) -> bool:
+    """Whether the language of a format with these lengths leaves it to others to count the characters of
+    host names."""
+    return name in _HOST_LETTERS and (least > SHORT_HOST or (most is not None and most < LONGEST_HOST))
+
+
+def lacks_texts(name: str, is_bounded: bool, most: int | None, least: int) -> bool:
+    """Whether texts with these lengths may have a format, and still not be in its `format_language`."""
+    if is_counted_host(name, most, least):
+        return False
+    return name in _WITHOUT_LIMITS or _source(name, is_bounded, most, least) != _SOURCES[name]
+
+
+def wider_language(name: str) -> Automaton:
+    """Return a language that has all texts of a format, and perhaps more. A text that must not have the
+    format must not be in this language."""
+    return _language(_WITHOUT_LIMITS.get(name) or _SOURCES[name])
+
+
+def has_format(name: str, text: str) -> bool:
+    """Whether a text has a format, without the limits of `format_language`."""
+    if not wider_language(name).contains(text) or (name in _HOST_LETTERS and len(text) > LONGEST_HOST):
+        return False
+    leap = _LEAP_SECOND.search(text) if name in ("time", "date-time") else None
+    if leap is None:
+        return True
+    hour, minute, sign, hours, minutes = leap.groups(default="0")
+    offset = 60 * int(hours) + int(minutes)
+    return (60 * int(hour) + int(minute) + (offset if sign == "-" else -offset)) % 1440 == 1439
 
 
 COMMON = ("date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid")

@@ -1,0 +1,95 @@
+"""Formats with limits: a text beyond a limit neither has the format nor lacks it; lists are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema.languages.automaton import combine
+from hybrid.json_schema.languages.formats import FORMATS, format_language, has_format, wider_language
+
+HOST = ".".join("abcdefghijklm")
+"""A host name with more labels than `hostname` allows."""
+
+
+def texts(schema: Any, *values: Any) -> list[bool]:
+    instances = grammar_of_schema(schema, {}).instances
+    return [instances.text(value) is not None for value in values]
+
+
+HOSTS = ("a.b", HOST, "a b")
+
+
+@pytest.mark.parametrize(
+    ("schema", "written"),
+    [
+        ({"format": "hostname"}, [True, False, False]),
+        ({"not": {"format": "hostname"}}, [False, False, True]),
+        ({"not": {"not": {"format": "hostname"}}}, [True, False, False]),
+        ({"oneOf": [{"format": "hostname"}, {"format": "ipv4"}]}, [True, False, False]),
+        ({"oneOf": [{"format": "hostname"}, {"pattern": "[a-z ]"}]}, [False, False, True]),
+        ({"not": {"oneOf": [{"format": "hostname"}, {"pattern": "[a-z ]"}]}}, [True, False, False]),
+        ({"if": {"format": "hostname"}, "then": False}, [False, False, True]),
+        ({"enum": list(HOSTS), "format": "hostname"}, [True, True, False]),
+        ({"enum": list(HOSTS), "not": {"format": "hostname"}}, [False, False, True]),
+    ],
+)
+def test_a_text_beyond_the_limits_of_a_format_neither_has_it_nor_lacks_it(
+    schema: Any, written: list[bool]
+) -> None:
+    assert texts(schema, *HOSTS) == written
+    of_items = {"items": schema, "contains": schema}
+    assert texts(of_items, *([host] for host in HOSTS)) == written
+
+
+@pytest.mark.parametrize("negated", [False, True])
+def test_keys_beyond_the_limits_of_a_format(negated: bool) -> None:
+    names = {"propertyNames": {"format": "hostname"}}
+    found = texts({"not": names} if negated else names, *({host: 1} for host in HOSTS))
+    assert found == [not negated, False, negated]
+    named = {"properties": {HOST: {}}, "propertyNames": {"format": "hostname"}}
+    assert texts(named, {HOST: 1}) == [True]
+
+
+def test_leap_seconds_that_cannot_be_written_are_not_written_where_they_are_forbidden() -> None:
+    values = ["23:59:60Z", "12:00:60+12:01", "11:58:60.5-12:01", "12:00:60+12:02", "x"]
+    assert [has_format("time", value) for value in values] == [True, True, True, False, False]
+    assert texts({"not": {"format": "time"}}, *values) == [False, False, False, False, True]
+    assert texts({"enum": values, "not": {"format": "time"}}, *values) == [False, False, False, True, True]
+    assert has_format("date-time", "2020-01-01T12:00:60+12:01")
+
+
+def test_a_pointer_with_an_index_that_is_moved() -> None:
+    """Only the newer drafts of relative JSON pointers have them."""
+    values = ("0", "0+1/a", "1-1#", "0+0", "+1/a")
+    assert texts({"format": "relative-json-pointer"}, *values) == [True, False, False, False, False]
+    assert texts({"not": {"format": "relative-json-pointer"}}, *values) == [False, False, False, True, True]
+
+
+def test_what_only_texts_beyond_a_limit_satisfy_is_refused_by_name() -> None:
+    with pytest.raises(SchemaRefused, match="beyond the limits of formats") as raised:
+        grammar_of_schema({"allOf": [{"format": "hostname"}, {"pattern": "^([a-z][.]){12}"}]}, {})
+    assert (raised.value.kind, raised.value.keyword) == ("limit", "format")
+    with pytest.raises(SchemaRefused, match="no valid instance"):
+        grammar_of_schema({"format": "hostname", "pattern": "^-", "type": "string"}, {})
+
+
+@pytest.mark.parametrize("least", [40, 100, 253])
+def test_host_names_under_a_great_least_length(least: int) -> None:
+    schema = {"type": "string", "format": "hostname", "minLength": least}
+    hosts = [".".join(["a" * 40] * n)[:length] for n in (3, 7) for length in (39, 100, 253, 254)]
+    expected = [least <= len(host) <= 253 for host in hosts]
+    assert texts(schema, *hosts) == expected
+    assert texts({"not": schema}, *hosts) == [not one for one in expected]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("bounds", [(False, None), (True, None), (True, 20), (True, 1024)])
+def test_the_wider_language_has_all_texts_of_a_format(name: str, bounds: tuple[bool, int | None]) -> None:
+    narrow, wide = format_language(name, *bounds), wider_language(name)
+    assert narrow is not None
+    assert combine([narrow, wide], lambda signs: signs[0] and not signs[1], 20_000).is_empty or (
+        name in ("hostname", "idn-hostname") and bounds[1] == 20
+    )
