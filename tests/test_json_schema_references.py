@@ -23,6 +23,9 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 DATE = {"type": "string", "format": "date"}
 
 
+BACK_REFERENCE = {"pattern": "(a)\\1"}
+
+
 def registry(**documents: Any) -> Any:
     found = [(f"http://x/{name}.json", DRAFT202012.create_resource(one)) for name, one in documents.items()]
     return referencing.Registry().with_resources(found)
@@ -223,3 +226,26 @@ def test_compilers_tell_what_was_given_apart(tmp_path: Path):
             seven = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://x/n#n"}
             compiled = compiler.compile_json_schema(seven, registry=given)
             assert written(compiled, text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "bad"),
+    [
+        (
+            {"properties": {"%": {"$ref": "#/$defs/%25"}, "%25": {"$ref": "#/$defs/%2525"}},
+             "$defs": {"%": BACK_REFERENCE, "%25": {"pattern": "^a"}}},
+            "/$defs/%", {"%25": "b"},
+        ),
+        (
+            {"$id": "https://example.com/a", "properties": {"p": {"$ref": "#/$defs/x"}, "q": {"$ref": "b"}},
+             "$defs": {"x": BACK_REFERENCE,
+                       "b": {"$id": "b", "items": {"$ref": "#/$defs/x"}, "$defs": {"x": {"pattern": "^a"}}}}},
+            "/$defs/x", {"q": ["b"]},
+        ),
+    ],
+)  # fmt: skip
+def test_only_the_place_that_is_named_is_left_out(schema: Any, pointer: str, bad: Any) -> None:
+    """Percent signs stand for other characters in references, and `#` for the part that has an address."""
+    grammar = grammar_of_schema(schema, {}, relax=True)
+    assert [(one.pointer, one.keyword) for one in grammar.left_out] == [(pointer, "pattern")]
+    assert grammar.instances.text(bad) is None

@@ -13,6 +13,7 @@ Limits: a reference that leads back to itself without passing a key or an item i
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
@@ -90,7 +91,9 @@ class Assertions:
         if found is None:
             schema, resolver = self.locations.referred(location, keyword)
             name = location.schema[keyword]
-            way = name[1:] if name.startswith("#/") else (location, (keyword,))
+            way: object = (location, (keyword,))
+            if name.startswith("#/") and self.locations.references.is_at_root(location.resolver):
+                way = unquote(name[1:])
             to = self.locations.at(schema, resolver, way, location.is_negated)
             if self.locations.leads is not None:
                 self.locations.leads.append((location, to))

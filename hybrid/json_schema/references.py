@@ -115,6 +115,11 @@ class References:
         except Exception as error:  # `referencing` lets errors of several types through
             raise _unreadable(error) from error
 
+    def is_at_root(self, resolver: Any) -> bool:
+        """Whether a resolver's references are relative to the whole schema, not to a part with an address of
+        its own or to another document."""
+        return bool(resolver._base_uri == self.root._base_uri)
+
     def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
         """Return the resolver of references in a subschema."""
         dialect = self._dialect
