@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.remembering import novelty
+from tests.matchers import mask_of
 from tests.robustness.schema_walks import TOKENS
 from tests.test_forged_files import allocating_at_most
 from tests.test_remembering import CLOSE, allowed, matcher_of, unique, walk
@@ -207,3 +209,17 @@ def test_items_of_many_groups_take_little_memory() -> None:
     schema = unique(prefixItems=[*kinds, {"const": 1023}], minItems=11)
     with allocating_at_most(16 << 20), pytest.raises(SchemaRefused, match="no unused value left"):
         grammar_of_schema(schema)
+
+
+def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One level of texts was tried to its end, however many there were. Behind a key, its whole value was
+    searched, because items of arrays at the same place may run out: one mask took 40 s."""
+    tried: list[int] = []
+    take = novelty.Tries.take
+    monkeypatch.setattr(novelty.Tries, "take", lambda tries: tried.append(tries.left) or take(tries))
+    matcher = matcher_of({"oneOf": [{"uniqueItems": True}, {"maxProperties": 3, "not": {"enum": [1]}}]})
+    assert matcher.accept_string('{"}": ') and allowed(matcher) and not tried
+    monkeypatch.setattr(novelty, "MOST_AHEAD", 1)
+    matcher = matcher_of(unique({"type": "integer", "minimum": 0, "maximum": 12}))
+    assert matcher.accept_string("[1,10,11,12,") and mask_of(matcher)
+    assert tried and min(tried) == 0

@@ -118,7 +118,7 @@ class References:
     def is_at_root(self, resolver: Any) -> bool:
         """Whether a resolver's references are relative to the whole schema, not to a part with an address of
         its own or to another document."""
-        return bool(resolver._base_uri == self.root._base_uri)
+        return self.root is not None and bool(resolver._base_uri == self.root._base_uri)
 
     def inside(self, resolver: Any, schema: dict[str, Any]) -> Any:
         """Return the resolver of references in a subschema."""

@@ -77,7 +77,13 @@ class Tries:
     """
 
     def __init__(self, check: Check) -> None:
-        self.left, self.check = MOST_AHEAD, check
+        self.left, self._check = MOST_AHEAD, check
+
+    def take(self) -> bool:
+        """Whether one more text may be tried."""
+        self._check()
+        self.left -= 1
+        return self.left >= 0
 
 
 def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) -> bool:
@@ -101,12 +107,12 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
     depth = cursor.open.index(array)
     level: list[tuple[Follower, Cursor, bytes]] = [(first, cursor, unfinished)]
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
-    while level and tries.left > 0:
+    while level:
         following: list[tuple[Follower, Cursor, bytes]] = []
         unlike: dict[tuple[str, bytes], tuple[Follower, Cursor]] = {}
         for follower, here, unfinished in level:
-            tries.left -= 1
-            tries.check()
+            if not tries.take():
+                return False
             has_begun = here.open[depth].begins >= 0
             for byte in _next_bytes(follower, here.mode, unfinished):
                 after = here.copy()
@@ -170,7 +176,8 @@ def goes_on(
             return False
     if cursor.mode == BEFORE and len(cursor.open) > depth:
         top = cursor.open[-1]
-        if top.texts and top.place is not None and (top.is_key or top.place.may_be_last):
+        may_run_out = top.is_key or (top.is_array and top.place is not None and top.place.may_be_last)
+        if top.texts and may_run_out:
             return top.is_repeated or may_be_new(behind(), cursor, top, tries or Tries(check))
     return True
 
