@@ -68,12 +68,21 @@ def test_a_pointer_with_an_index_that_is_moved() -> None:
     assert texts({"not": {"format": "relative-json-pointer"}}, *values) == [False, False, False, True, True]
 
 
-def test_what_only_texts_beyond_a_limit_satisfy_is_refused_by_name() -> None:
-    with pytest.raises(SchemaRefused, match="beyond the limits of formats") as raised:
-        grammar_of_schema({"allOf": [{"format": "hostname"}, {"pattern": "^([a-z][.]){12}"}]}, {})
-    assert (raised.value.kind, raised.value.keyword) == ("limit", "format")
+def test_a_text_beyond_a_limit_is_in_no_other_case() -> None:
+    """What `a` decides was split into cases, of which one seemed to be empty: the other one had all texts."""
+    beyond = {"allOf": [{"format": "hostname"}, {"pattern": "^([a-z][.]){12}"}]}
+    schema = {
+        "properties": {"a": {"type": "string"}, "b": {}, "c": {}},
+        "oneOf": [{"properties": {"a": beyond}, "required": ["b"]}, {"required": ["c"]}],
+    }
+    host = {"a": HOST, "b": 1}
+    assert texts(schema, host, {"a": HOST, "c": 1}, {"a": "x", "c": 1}) == [False, False, True]
     with pytest.raises(SchemaRefused, match="no valid instance"):
-        grammar_of_schema({"format": "hostname", "pattern": "^-", "type": "string"}, {})
+        grammar_of_schema(beyond | {"type": "string"}, {})
+    formats = ("date", "email", "hostname", "ipv4", "uri", "idn-hostname")
+    branches = [{"properties": {"a": {"type": "string", "format": name}, "b": {"const": name}},
+                 "required": ["a", "b"]} for name in formats]  # fmt: skip
+    assert texts({"oneOf": branches}, {"a": "x.y", "b": "hostname"}, {"a": "x", "b": "ipv4"}) == [True, False]
 
 
 @pytest.mark.parametrize("least", [40, 100, 253])

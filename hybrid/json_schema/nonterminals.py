@@ -155,12 +155,15 @@ class Nonterminals:
         formulas = self.formulas
         null, boolean, number, string, array, object_ = self.assertions.by_type(formula)
         keyword = "multipleOf"
+        has_others: cython.bint = False  # texts that are never written, but satisfy the formula
         try:
             if not number.is_constant and self.numbers.texts(number).is_empty:
                 number = formulas.false
             keyword = "pattern"
             if not string.is_constant:
-                string = self.strings.simplest(string)
+                simplest: Formula = self.strings.simplest(string)
+                has_others = simplest is formulas.false and self.strings.may_have_others(string)
+                string = simplest
         except TooLarge as error:
             raise SchemaRefused("bounds", keyword, "", f"and similar keywords need {error}") from error
         names: tuple = ()
@@ -173,6 +176,8 @@ class Nonterminals:
         key = (null, boolean, number, string, array, object_, names)
         found: Nonterminal = self._by_content.get(key)
         if found is not None:
+            if has_others:
+                found.verdict = True
             return found
         if not boolean.is_constant:
             booleans = tuple([value for value in (True, False) if _takes(boolean, value)])
@@ -181,7 +186,7 @@ class Nonterminals:
         found = self._by_content[key] = Nonterminal(
             len(self.all), null is formulas.true, booleans, number, string, array, object_, names, formula
         )
-        if found.has_scalar():
+        if found.has_scalar() or has_others:
             found.verdict = True
         elif array is formulas.false and object_ is formulas.false:
             found.verdict = False

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
@@ -355,16 +354,13 @@ class Strings:
         """
         listed = self._listed(formula)
         if listed is None:
-            if self.pieces(formula):
-                return formula
-            if self._has_formats(formula) and self._may_have_texts(formula):
-                why = "can be satisfied only by texts beyond the limits of formats (docs/json-schema.md)"
-                raise SchemaRefused("limit", "format", "", why)
-            return self._formulas.false
+            return formula if self.pieces(formula) else self._formulas.false
         return formula if listed.is_inverted else self.among(listed.texts)
 
-    def _may_have_texts(self, formula: Formula) -> bool:
-        """Whether texts may satisfy a formula that are beyond the limits of formats."""
+    def may_have_others(self, formula: Formula) -> bool:
+        """Whether texts that are beyond the limits of formats may satisfy a formula."""
+        if not self._has_formats(formula):
+            return False
         for inner, least, most in self._windows(formula):
             language = self._language(inner, True)
             is_short = language.longest is not None and language.longest < least
