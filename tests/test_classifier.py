@@ -5,7 +5,7 @@ nothing remains to be found; batches against their members; ambiguous and deep t
 stay small. Full tables have their own file.
 When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
 Limits: what it shares with other strategies, such as forks and rollbacks, is compared with XGrammar in
-``test_matcher_random.py``.
+``robustness/test_fuzz.py``.
 """
 
 from __future__ import annotations

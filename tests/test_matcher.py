@@ -1,8 +1,8 @@
 """The matcher behaves like XGrammar's own in everything observable, on every strategy.
 
 What: each behaviour of XGrammar's `GrammarMatcher`, side by side with it on a small vocabulary: answers,
-what is refused, forced text. `tests.test_matcher_random` has the laws of tokens, texts, rollback, forks and
-stop tokens; bitmasks have their own file.
+what is refused, forced text. `tests.robustness.test_fuzz` has the laws of tokens, texts, rollback, forks
+and stop tokens; bitmasks have their own file.
 When: after any change of the matcher, the batch matcher or the gather.
 Limits: small synthetic vocabularies; real ones are compared in ``test_equality.py``.
 """

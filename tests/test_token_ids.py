@@ -4,13 +4,13 @@ What: grammars with edges that read ids, over a vocabulary in which ids are also
 tokens, or contain the byte that symbols begin with. At every step of random walks, each bit is compared with
 the answer of a fork of plain XGrammar that tries to accept the token, and the bits of each class with one
 another.
-Limits: small vocabularies; `tests.test_token_level` covers the constructs that a classifier does not decide.
+Limits: small vocabularies. `tests.robustness.fuzz` draws random grammars; `tests.test_token_level` covers the
+constructs that a classifier does not decide.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -92,50 +92,6 @@ def test_masks_follow_accept_token(name: str) -> None:
                 assert ours.classes is not None  # masks came from walks until now
             elif number == 4:
                 ours.promote()
-
-
-def random_grammar(rng: random.Random, construct: str) -> str:
-    """A few random rules over a small alphabet, with `construct` of random ids.
-
-    There is no recursion: XGrammar may use all memory if it is ambiguous.
-    """
-
-    def element(later: list[str], nested: bool = False) -> str:
-        kind = rng.random()
-        if kind < 0.13:
-            ids = rng.choices(range(VOCABULARY.size), k=rng.randint(1, 3))
-            return f"{construct}({', '.join(map(str, ids))})"
-        if kind < 0.5:
-            return f'"{"".join(rng.choices("abc<é日", k=rng.randint(1, 3)))}"'
-        if kind < 0.65:
-            return rng.choice(["[ab]", "[^b]", "[^<]", "[a-cé]", "[b<]*"])
-        if kind < 0.85 and later:
-            return rng.choice(later)
-        return '"a"' if nested else f"({body(later, True)}){rng.choice(['', '?', '+', '{1,2}'])}"
-
-    def body(later: list[str], nested: bool = False) -> str:
-        return " | ".join(
-            " ".join(element(later, nested) for _ in range(rng.randint(1, 3)))
-            for _ in range(rng.randint(1, 3))
-        )
-
-    names = ["r0", "r1", "r2"]
-    rules = [f"{name} ::= {body(names[place:])}" for place, name in enumerate(names, 1)]
-    return "\n".join([f"root ::= {body(names)} | r0 r1", *rules])
-
-
-@pytest.mark.parametrize("construct", ["Token", "ExcludeToken"])
-def test_random_grammars(construct: str) -> None:
-    ends: Counter[bool] = Counter()
-    for seed in range(25):
-        rng = random.Random(f"ids {construct} {seed}")
-        ours, plain = compiled_both(xgrammar.Grammar.from_ebnf(random_grammar(rng, construct)))
-        assert ours.strategy == "classifier"
-        for number in range(4):
-            ends[walk_both(ours, plain, rng)] += 1
-            if number == 1:
-                assert ours.classes is not None
-    assert ends[True] > 40 and ends[False] > 5  # False if an id was read both ways; both must occur
 
 
 def test_stop_tokens_of_a_request() -> None:

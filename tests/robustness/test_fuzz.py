@@ -20,6 +20,7 @@ from tests.robustness.fuzz.inputs import KINDS, SPARSE, Case, draw_case
 from tests.robustness.fuzz.minimise import minimise, snippet
 from tests.robustness.fuzz.run import run_case, vocabulary_of
 from tests.robustness.fuzz.workers import ANSWERS, Crashed, Hung, Worker
+from tests.versions import READS_STOPS
 
 PLAIN_ALONE: tuple[str, ...] = ()
 
@@ -118,20 +119,43 @@ q ::= p
     assert outcome.contradictions["plain"] and outcome.contradictions["classifier"]
 
 
+@pytest.mark.skipif(READS_STOPS, reason="XGrammar from 0.2.9 on reads stop tokens as text")
+def test_stop_tokens_that_are_text_are_no_error() -> None:
+    options = {"override_stop_tokens": [1], "terminate_without_stop_token": True}
+    drawn = Drawn("ebnf", "ebnf", 'root ::= "a" "b"*\n', ())
+    case = Case("by hand", drawn, tokens=(b"a", b"b", b"ab", b""), stops=(0,), options=options)
+    outcome = run_case(case, vocabulary_of(case, {}))
+    assert outcome.masks["classifier"] > 10 and not outcome.findings
+
+
 def test_what_is_refused_is_counted_by_name() -> None:
     endless = replace(WORDS, drawn=Drawn("ebnf", "ebnf", "root ::= root{2}\n", ()))
     outcome = run_case(endless, vocabulary_of(endless, {}))
     assert {name for _, name, _ in outcome.refusals} == {"GrammarError"} and not outcome.findings
 
 
+CASES = {"ebnf": 30, "token_ids": 30, "lark": 12}
+"""How many cases of a kind; 6 if it is not named here. Lark refuses half of its own."""
+
+
+def reads_stops(case: Case) -> bool:
+    """Whether an XGrammar that reads stop tokens as text has other masks for a case."""
+    stops = case.options.get("override_stop_tokens", case.stops)
+    return "terminate_without_stop_token" in case.options or any(case.tokens[stop] for stop in stops)
+
+
+@pytest.mark.kernels
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_short_run_is_quiet(kind: str) -> None:
+def test_a_short_run_finds_nothing(kind: str) -> None:
+    """Matchers of all strategies behave as XGrammar's, or as Lark, under random calls."""
     fuzzer = Fuzzer((), 60.0)
-    for number in range(6):
-        fuzzer.run(Here(), draw_case(f"5-{number}", kinds=(kind,)))
+    cases = [draw_case(f"7-{number}", kinds=(kind,)) for number in range(CASES.get(kind, 6))]
+    cases = [case for case in cases if not READS_STOPS or not reads_stops(case)]
+    for case in cases:
+        fuzzer.run(Here(), case)
     totals = fuzzer.totals
     assert not totals.found, totals.found[0]["text"]
-    assert totals.cases == 6 and totals.sum("masks") > 100
+    assert totals.cases == len(cases) and totals.sum("masks") > 100
     assert kind in str([list(column.cells) for column in summary_table(totals).columns])
     assert totals.record()["masks"] == totals.sum("masks")
 
@@ -191,8 +215,8 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Non
         return CliRunner().invoke(app, [*arguments, "--real-share", "0"])
 
     record = tmp_path / "found.json"
-    result = run("--cases", "3", "--jobs", "2", "--seed", "6", "--kind", "regex", "--json", str(record))
+    result = run("--cases", "3", "--jobs", "2", "--seed", "8", "--kind", "regex", "--json", str(record))
     assert result.exit_code == 0 and "3 cases in" in result.output and record.exists()
-    again = run("--only", "6-0", "--kind", "regex")
+    again = run("--only", "8-0", "--kind", "regex")
     assert again.exit_code == 0 and "1 cases in" in again.output
     assert run().exit_code == run("--cases", "1", "--kind", "prose").exit_code == 2

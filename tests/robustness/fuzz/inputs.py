@@ -110,10 +110,10 @@ def draw_case(
     else:
         case = replace(case, **draw_tokens(rng, drawn))
     options: dict[str, Any] = {}
-    if rng.random() < 0.1 and not is_real:
+    if rng.random() < 0.2 and not is_real:
         ids = range(len(case.tokens))
-        options["override_stop_tokens"] = rng.sample(ids, min(len(ids), rng.randint(1, 2)))
-    if rng.random() < 0.08:
+        options["override_stop_tokens"] = rng.sample(ids, min(len(ids), rng.randint(1, 3)))
+    if rng.random() < 0.2:
         options["terminate_without_stop_token"] = True
     compiler = {"on_demand": rng.random() < 0.5}
     if rng.random() < 0.3 and drawn.parser != "lalr":
@@ -165,4 +165,6 @@ def draw_tokens(rng: random.Random, drawn: Drawn) -> dict[str, Any]:
     stops = [end]
     if rng.random() < 0.15:
         stops.append(rng.randrange(len(tokens)))
+    elif rng.random() < 0.1:
+        stops = []
     return {"tokens": tuple(tokens), "stops": tuple(dict.fromkeys(stops))}

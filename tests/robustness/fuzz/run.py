@@ -46,7 +46,7 @@ def draw_step(rng: random.Random, walk: Walk, allowed: Bits | None, walker: Walk
     if kind < 0.16:
         return ("string", b"".join(rng.choice(tokens) for _ in range(rng.randint(1, 2))))
     if kind < 0.21 or not allowed.any():
-        return ("token", rng.randrange(len(tokens)))
+        return ("token", rng.randrange(-1, len(tokens) + 1))  # or an id that there is not
     if walker is not None:
         return ("token", walker.draw_from(allowed))
     choices = np.flatnonzero(allowed)

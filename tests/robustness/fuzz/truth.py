@@ -152,7 +152,7 @@ class LarkTruth:
         return self._oracle.complete(self._texts[-1])
 
     def accept_token(self, token: int) -> bool:
-        if self.is_terminated():
+        if self.is_terminated() or not 0 <= token < self.size:
             return False
         if token in self.stops:
             self._stopped = self.is_completed()
