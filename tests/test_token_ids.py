@@ -2,14 +2,14 @@
 
 What: grammars with edges that read ids, over a vocabulary in which ids are also text, equal texts, stop
 tokens, or contain the byte that symbols begin with. At every step of random walks, each bit is compared with
-the answer of a fork of plain XGrammar that tries to accept the token, and the bits of each class with one
-another.
+the answer of plain XGrammar, which tries to accept the token.
 Limits: small vocabularies. `tests.robustness.fuzz` draws random grammars; `tests.test_token_level` covers the
 constructs that a classifier does not decide.
 """
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,12 @@ FORMATS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def tag_of(content: dict[str, Any]) -> str:
+    return json.dumps({"type": "structural_tag", "format": content})
+
+
 def of_format(content: dict[str, Any]) -> xgrammar.Grammar:
-    return xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": content})
+    return xgrammar.Grammar.from_structural_tag(tag_of(content))
 
 
 def compiled_both(grammar: Any, vocabulary: Vocabulary = VOCABULARY, **options: Any) -> tuple[Any, Any]:
@@ -71,36 +75,29 @@ def compiled_both(grammar: Any, vocabulary: Vocabulary = VOCABULARY, **options: 
     return GrammarCompiler(vocabulary, **options).compile_grammar(grammar), plain
 
 
-def walk_both(ours: Any, plain: Any, rng: random.Random, **options: Any) -> bool:
-    """Walk new matchers of both; return whether the classifier was in use to the end."""
-    return walk(GrammarMatcher(ours, **options), GrammarMatcher(plain, **options), rng)[0]
-
-
 CASES = [name for name in EBNF if ("token" in name or "excl" in name) and "budget" not in name]
 
 
 @pytest.mark.parametrize("name", [*CASES, *FORMATS])
-def test_masks_follow_accept_token(name: str) -> None:
-    grammar = parse(name) if name in EBNF else of_format(FORMATS[name])
-    rng = random.Random(name)
-    for options in ({}, {"strategy": "classifier"}, {"deterministic": True}):
-        ours, plain = compiled_both(grammar, **options)
-        assert ours.strategy == "classifier"
-        for number in range(6):
-            walk_both(ours, plain, rng)
-            if number == 2:
-                assert ours.classes is not None  # masks came from walks until now
-            elif number == 4:
-                ours.promote()
+@pytest.mark.parametrize("compiler", [{}, {"deterministic": True}], ids=str)
+def test_masks_follow_accept_token(name: str, compiler: dict[str, Any]) -> None:
+    kind, source = ("ebnf", EBNF[name]) if name in EBNF else ("structural_tag", tag_of(FORMATS[name]))
+    assert walk(kind, source, VOCABULARY, compiler=compiler).chosen["auto"] == "classifier"
 
 
-def test_stop_tokens_of_a_request() -> None:
+@pytest.mark.parametrize("name", ["token without text, stop ids", "excluded, then text"])
+@pytest.mark.parametrize("stops", [[2], [5, 7], [0, 55]])
+def test_stop_tokens_of_a_request(name: str, stops: list[int]) -> None:
     """Stop tokens must not be read; tokens that no longer stop must be read, as ids and as text."""
-    rng = random.Random(5)
-    for name in ("token without text, stop ids", "excluded, then text"):
-        ours, plain = compiled_both(parse(name))
-        for stops in ([2], [5, 7], [0, 55]):
-            walk_both(ours, plain, rng, override_stop_tokens=stops)
+    walk("ebnf", EBNF[name], VOCABULARY, options={"override_stop_tokens": stops})
+
+
+def read_at_random(sides: Sides, rng: random.Random) -> None:
+    """Read some tokens of the masks, which are the same on both sides."""
+    for _ in range(12):
+        assert sides.same("accept_token", rng.choice(sides.mask())) is True
+        if sides.same("is_terminated"):
+            break
 
 
 def test_full_tables_are_begun_anew() -> None:
@@ -115,7 +112,7 @@ def test_full_tables_are_begun_anew() -> None:
                 classifier.renew()
             sides.mask()
         assert sides.same("rollback", 2) is None
-        assert walk(sides.ours, sides.plain, rng)[0]
+        read_at_random(sides, rng)
 
 
 def test_batches() -> None:
@@ -181,10 +178,8 @@ def test_what_is_too_much_is_refused() -> None:
 
 
 def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
-    rng = random.Random(9)
-    ours, plain = compiled_both(of_format(FORMATS["two triggers"]), budget=Budget(table_bytes=1))
-    for _ in range(4):
-        walk_both(ours, plain, rng)
+    budget = {"budget": Budget(table_bytes=1)}
+    walk("structural_tag", tag_of(FORMATS["two triggers"]), VOCABULARY, ["auto"], compiler=budget)
 
 
 def test_a_classifier_of_which_states_are_left_is_completed() -> None:
@@ -197,7 +192,7 @@ def test_a_classifier_of_which_states_are_left_is_completed() -> None:
     walked.classifier.reachable = None
     assert walked.promote()
     for _ in range(3):
-        walk_both(walked, plain, rng)
+        read_at_random(Sides(GrammarMatcher(walked), GrammarMatcher(plain), VOCABULARY.size), rng)
 
 
 def test_byte_255_is_read_twice() -> None:

@@ -8,6 +8,8 @@ without text, stop ids that are text or named. `tests.test_token_ids` covers wha
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,8 +19,12 @@ from equivalence import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect
 from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import read_grammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from tests.matchers import allowed, mask_of, outcome, taken_by
+from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from tests.matchers import mask_of, taken_by
+from tests.robustness.fuzz.grammars import Drawn
+from tests.robustness.fuzz.inputs import Case
+from tests.robustness.fuzz.run import run_case
+from tests.robustness.fuzz.walks import Outcome
 
 TOKENS: list[bytes] = [
     b"", b"</s>", b"ab", b"a", b"b", b"<t>", b"ab", b"x", b"1", b" ", b"<", b"e", b"<e", b"!", b"z",
@@ -69,57 +75,25 @@ def parse(name: str) -> xgrammar.Grammar:
     return xgrammar.Grammar.from_ebnf(EBNF[name])
 
 
-def walk(ours: GrammarMatcher, plain: Any, rng: random.Random, steps: int = 12) -> tuple[bool, int]:
-    """Walk both at random, comparing every step. Returns whether the classifier was in use to the end, and
-    how many bits were set."""
-    compiled = ours.compiled_grammar
-    vocabulary = compiled.vocabulary
-    history: list[int | bytes] = []
-    seen = 0
-    for _ in range(steps):
-        needed, found = allowed(ours, vocabulary.size)
-        if hasattr(ours._follower, "config"):
-            taken = taken_by(plain, vocabulary.size)
-        else:  # plain XGrammar, whose masks may contradict what it accepts
-            taken = allowed(plain, vocabulary.size)[1]
-        assert found == taken, (history, [vocabulary.tokens[i] for i in {*found} ^ {*taken}])
-        assert needed == (len(taken) < vocabulary.size)
-        for method in ("is_completed", "find_jump_forward_string", "get_captures"):
-            both = [outcome(getattr(one, method)) for one in (ours, plain)]
-            # on "engine", there is no forced text if XGrammar's search may not return
-            assert both[0] == both[1] or ("" in both and compiled.has_texts_without_end)
-        seen += len(taken)
-        if compiled.known_classes is not None:
-            same_bits(compiled, taken, [*STOPS, *vocabulary.stop_token_ids])
-        if history and rng.random() < 0.15:
-            count = rng.randint(1, min(3, len(history)))
-            ours.rollback(count)
-            plain.rollback(count)
-            del history[-count:]
-            continue
-        if rng.random() < 0.1:
-            ours, plain = ours.fork(), plain.fork()
-        read: int | bytes
-        if rng.random() < 0.05:
-            method, read = "accept_string", rng.choice([b"ab", b"a", b"\xff", b"x<", b"\xffa"])
-        elif choice := range(vocabulary.size) if rng.random() < 0.1 else taken:
-            method, read = "accept_token", rng.choice(choice)
-        else:
-            break
-        accepted = getattr(plain, method)(read)
-        assert getattr(ours, method)(read) == accepted, (history, read)
-        history += [read] * accepted
-        assert ours.is_terminated() == plain.is_terminated()
-        if plain.is_terminated():
-            break
-    return hasattr(ours._follower, "config"), seen
+def walk(
+    kind: str, source: str, vocabulary: Vocabulary, strategies: Sequence[str] | None = None, **options: Any
+) -> Outcome:
+    """Walk through a grammar at random, and compare every bit and every answer with plain XGrammar's; return
+    the counts.
 
-
-def same_bits(compiled: CompiledGrammar, taken: list[int], stops: list[int]) -> None:
-    """Check that tokens of a class have equal bits and tokens without a class none, except for stop ids."""
-    classes = compiled.known_classes.class_of_token.tolist()
-    bits = {(classes[i], i in taken) for i in range(len(classes)) if i not in stops}
-    assert (-1, True) not in bits and len(bits) == len({number for number, _ in bits})
+    Args:
+        kind: what reads the source: "ebnf", "lark" or "structural_tag".
+        source: the text of the grammar.
+        vocabulary: its tokens may be named.
+        strategies: of ours; None: all.
+        options: of a `Case` of the fuzzer.
+    """
+    drawn = Drawn(kind, kind, source, (), counts=re.search("max_|lazy|stop=|suffix=", source) is not None)
+    case = Case(source, drawn, tokens=vocabulary.tokens, stops=vocabulary.stop_token_ids, walks=15, **options)
+    outcome = run_case(case, vocabulary, strategies)
+    assert not outcome.findings, outcome.findings[0]
+    assert outcome.masks["auto"] > 50
+    return outcome
 
 
 @pytest.mark.parametrize("name", [*LARK, *EBNF])
@@ -137,10 +111,7 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
     assert GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(grammar).strategy == "engine"
     with pytest.raises(UnsupportedGrammar, match=f"{construct}.*; use strategy='auto'"):
         GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(grammar)
-    plain = xgrammar.GrammarCompiler(VOCABULARY.tokenizer_info).compile_grammar(grammar)
-    rng = random.Random(name)
-    matchers = ((GrammarMatcher(compiled), xgrammar.GrammarMatcher(plain)) for _ in range(12))
-    assert sum(walk(ours, theirs, rng, 20)[1] for ours, theirs in matchers) > 50
+    walk("lark" if name in LARK else "ebnf", (LARK | EBNF)[name], VOCABULARY, ["auto"])
 
 
 @pytest.mark.parametrize("name", ["lookahead", "wrong lookahead"])

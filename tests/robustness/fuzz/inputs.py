@@ -125,6 +125,12 @@ ODD = (b"\x80", b"\xff", b"\xc3", b"\xe0\x80", b"\xf4\x90", b"\xed\xa0\x80", b"\
 """Bytes that are no character, beginnings of some, and text of no grammar."""
 
 
+def odd_texts(drawn: Drawn) -> Sequence[bytes]:
+    """Those of `ODD` about which a truth has answers: the oracle of Lark completes characters of the alphabet
+    only."""
+    return ODD[:2] if drawn.parser == "lalr" else ODD
+
+
 def draw_tokens(rng: random.Random, drawn: Drawn) -> dict[str, Any]:
     """Tokens cut from texts of a grammar at any byte, and stop ids; in any order.
 
@@ -134,7 +140,6 @@ def draw_tokens(rng: random.Random, drawn: Drawn) -> dict[str, Any]:
     known = [text.encode("utf-8", "surrogatepass") for text in drawn.texts if text] or [b"a"]
     # the oracle of Lark completes characters of the alphabet only
     foreign = [item.encode() for item in CHARACTERS if drawn.parser != "lalr" or item.isascii()]
-    odd = ODD[:2] if drawn.parser == "lalr" else ODD
     tokens: list[bytes] = []
     count = rng.choice([2, 3, 5, 8, 13, 24, 50])
     for _ in range(count):
@@ -149,7 +154,7 @@ def draw_tokens(rng: random.Random, drawn: Drawn) -> dict[str, Any]:
         singles = sorted({bytes([byte]) for byte in b"".join(known)})
         tokens += rng.sample(singles, min(len(singles), 50 - min(count, 20)))
     if rng.random() < 0.25:
-        tokens.append(rng.choice(odd))
+        tokens.append(rng.choice(odd_texts(drawn)))
     if rng.random() < 0.3:
         tokens.append(rng.choice(tokens))
     if rng.random() < 0.2:

@@ -18,7 +18,7 @@ import numpy as np
 
 from hybrid import Budget, GrammarCompiler, HybridError, Vocabulary
 from hybrid.testing.random_walk import Walker
-from tests.robustness.fuzz.inputs import SPARSE, Case
+from tests.robustness.fuzz.inputs import SPARSE, Case, odd_texts
 from tests.robustness.fuzz.truth import Bits, truth_of
 from tests.robustness.fuzz.walks import Finding, Outcome, Step, Walk, described
 
@@ -44,7 +44,9 @@ def draw_step(rng: random.Random, walk: Walk, allowed: Bits | None, walker: Walk
         return ("reset",)
     tokens = walk.truth.tokens
     if kind < 0.16:
-        return ("string", b"".join(rng.choice(tokens) for _ in range(rng.randint(1, 2))))
+        fitting = [tokens[token] for token in np.flatnonzero(allowed).tolist()]
+        texts = tokens, fitting or tokens, odd_texts(walk.case.drawn)
+        return ("string", b"".join(rng.choice(rng.choice(texts)) for _ in range(rng.randint(1, 2))))
     if kind < 0.21 or not allowed.any():
         return ("token", rng.randrange(-1, len(tokens) + 1))  # or an id that there is not
     if walker is not None:
