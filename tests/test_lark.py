@@ -1,9 +1,10 @@
 """Lark grammars end to end: masks follow Lark's meaning, whatever way a matcher came to a text.
 
 What: `compile_lark` against the oracle on every short text of small grammars, and the oracle against its
-definition; the methods of matchers, batches, budgets and artefacts; what is refused, and how.
+definition; forced text, budgets and artefacts; what is refused, and how.
 When: after any change of `hybrid.lark`, or of the folders of `equivalence` that it uses.
-Limits: lexer, parser and classes have their own tests (``test_lexing*.py``, ``test_lalr*.py``,
+Limits: other methods of matchers are tested by `tests.robustness.test_fuzz`, also against the oracle, and by
+``test_misuse*.py``; lexer, parser and classes have their own tests (``test_lexing*.py``, ``test_lalr*.py``,
 ``test_factored*.py``); ``python -m bench lark`` tests real grammars and files.
 """
 
@@ -22,19 +23,17 @@ import pytest
 
 from equivalence import BudgetExceeded, GrammarError, StrategyError, Vocabulary
 from hybrid import (
-    BatchGrammarMatcher,
     Budget,
     CompiledGrammar,
     GrammarCompiler,
     GrammarMatcher,
     UnsupportedGrammar,
-    allocate_token_bitmask,
 )
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.files import from_bytes, to_bytes
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
-from tests.matchers import Sides, bits_of, flags_of
+from tests.matchers import Sides, flags_of
 from tests.new_process import printed_by
 
 CALCULATOR = r"""
@@ -139,40 +138,6 @@ def test_real_tokens_of_shipped_grammars(name: str, tekken: Vocabulary) -> None:
 # ---------------------------------------------------------------- matchers
 
 
-def test_a_matcher_goes_back_and_forth() -> None:
-    matcher = GrammarMatcher(calculator())
-    seen = [bits(matcher)]
-    for token in b"let x = 1.5 in x+((y))":
-        assert matcher.accept_token(token)
-        seen.append(bits(matcher))
-    assert matcher.is_completed() and not matcher.is_terminated()
-    twin = matcher.fork()
-    assert twin.accept_token(VOCABULARY.stop_token_ids[0]) and twin.is_terminated()
-    with pytest.raises(RuntimeError):
-        bits(twin)
-    twin.rollback(3)
-    assert bits(twin) == seen[-3]
-    for steps in (1, 4, 2):
-        matcher.rollback(steps)
-        del seen[-steps:]
-        assert bits(matcher) == seen[-1]
-    matcher.reset()
-    assert bits(matcher) == seen[0]
-    with pytest.raises(RuntimeError):
-        matcher.rollback(1)
-
-
-def test_what_is_refused_changes_nothing() -> None:
-    matcher = GrammarMatcher(calculator())
-    assert matcher.accept_string("let x ")
-    before = bits(matcher)
-    assert not matcher.accept_string("= 1 in )") and not matcher.accept_string(b"\xff")
-    assert not matcher.accept_token(ord("+")) and not matcher.accept_token(-1)
-    assert not matcher.accept_token(VOCABULARY.size) and not matcher.accept_token(VOCABULARY.size - 2)
-    assert bits(matcher) == before
-    assert matcher.accept_string("") and bits(matcher) == before
-
-
 def test_forced_text() -> None:
     matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: "begin" (";" | "end!" "?"?)'))
     for text, forced in ((b"", "begin"), (b"begine", "nd!"), (b"nd!", "")):
@@ -185,30 +150,6 @@ def test_forced_text_goes_on_where_tables_are_full() -> None:
     matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark(f'start: "{text}" "!"?'))
     assert matcher.find_jump_forward_string() == text
     assert matcher.accept_string(text) and matcher.find_jump_forward_string() == ""
-
-
-def test_other_stop_tokens() -> None:
-    compiled = calculator()
-    matcher = GrammarMatcher(compiled, override_stop_tokens=[ord(";")])
-    assert matcher.accept_string("1") and bits(matcher)[ord(";")] and not bits(matcher)[-1]
-    assert matcher.accept_token(ord(";")) and matcher.is_terminated()
-    free = GrammarMatcher(compiled, terminate_without_stop_token=True)
-    assert not free.is_terminated() and free.accept_string("1") and free.is_terminated()
-
-
-def test_batches_are_as_single_matchers() -> None:
-    compiled = calculator()
-    texts = ["", "1", "1+", "let ", "let x = ", "((", "x*(y", "1.", ")", "l"]
-    matchers = [GrammarMatcher(compiled) for _ in texts]
-    taken = [matcher.accept_string(text) for matcher, text in zip(matchers, texts, strict=True)]
-    assert taken.count(False) == 1
-    bitmask = allocate_token_bitmask(len(texts), VOCABULARY.size)
-    batch = BatchGrammarMatcher()
-    batch.batch_fill_next_token_bitmask(matchers, bitmask)
-    assert bits_of(bitmask, VOCABULARY.size).tolist() == [bits(matcher) for matcher in matchers]
-    accepted = [matcher.fork().accept_token(ord("x")) for matcher in matchers]
-    assert any(accepted) and not all(accepted)
-    assert batch.batch_accept_token(matchers, [ord("x")] * len(texts)) == accepted
 
 
 def test_whether_a_text_is_whole_is_asked_with_the_lock() -> None:
