@@ -18,7 +18,6 @@ import xgrammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.cases import Case
 from equivalence.network import build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
@@ -32,7 +31,6 @@ from tests.classifiers import (
     compiled_of,
     vocabulary_of,
 )
-from tests.conftest import load_cases
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.versions import strict_classes
@@ -58,24 +56,6 @@ def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random,
 
     agree_with_the_reference(begin, case.ebnf, vocabulary, rng.choice, 3, 8)
     assert on_demand or store.summaries.n_known == n_known, "ahead of time, all was found"
-
-
-# --- Cases of all kinds -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", load_cases(), ids=str)
-def test_cases(case: Case) -> None:
-    """Read each string of a case byte by byte, and compare the mask before each byte."""
-    compiled = compiled_of(case.parse(), vocabulary_of([bytes([value]) for value in range(256)]))
-    for texts, whole in ((case.accepts, True), (case.rejects, False)):
-        for text in texts:
-            if len(text) > 2_000:
-                continue
-            matcher = GrammarMatcher(compiled)
-            read = all(byte in mask_of(matcher) and matcher.accept_token(byte) for byte in text)
-            assert (read and matcher.is_completed()) == whole, (case.name, text, compiled.reason)
-    for text in case.prefixes:
-        assert GrammarMatcher(compiled).accept_string(text), (case.name, text)
 
 
 # --- Ambiguous and deep texts ----------------------------------------------------------------------------

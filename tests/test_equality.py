@@ -27,6 +27,7 @@ from hybrid.testing.comparison import Comparison
 from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
 from tests.conftest import load_cases
+from tests.matchers import mask_of
 
 STOP = 256
 BYTES = Vocabulary.from_bytes(
@@ -55,7 +56,24 @@ def on_bytes(name: str, strategy: str) -> CompiledGrammar:
     return GrammarCompiler(BYTES, strategy=strategy).compile_grammar(CASES[name].parse())
 
 
-@pytest.mark.parametrize("strategy", ["representatives", "engine", "auto"])
+LONG = 2_000
+"""Bytes of strings that are read at once."""
+
+
+def ends(compiled: CompiledGrammar, string: bytes) -> bool:
+    """Whether a string is read to a complete end; short ones byte by byte, each of which the mask allows."""
+    matcher = GrammarMatcher(compiled)
+    if compiled.strategy == "engine" or len(string) > LONG:  # masks of XGrammar contradict what it accepts
+        is_read = matcher.accept_string(string)
+    else:
+        is_read = all(byte in mask_of(matcher) and matcher.accept_token(byte) for byte in string)
+    return is_read and matcher.is_completed() and matcher.accept_token(STOP) and matcher.is_terminated()
+
+
+ON_CLASSES = pytest.param("classifier", marks=pytest.mark.kernels)
+
+
+@pytest.mark.parametrize("strategy", [ON_CLASSES, "representatives", "engine", "auto"])
 @pytest.mark.parametrize("name", CASES)
 def test_language(name: str, strategy: str) -> None:
     try:
@@ -64,13 +82,8 @@ def test_language(name: str, strategy: str) -> None:
         assert strategy == "representatives" and on_bytes(name, "auto").strategy == "engine"
         pytest.skip(f"no token classes: {error}")
     case = CASES[name]
-    for string in case.accepts:
-        matcher = GrammarMatcher(compiled)
-        assert matcher.accept_string(string), f"{string!r} is not read"
-        assert matcher.is_completed() and matcher.accept_token(STOP) and matcher.is_terminated()
-    for string in case.rejects:
-        matcher = GrammarMatcher(compiled)
-        assert not (matcher.accept_string(string) and matcher.accept_token(STOP)), f"{string!r} is accepted"
+    assert [string for string in case.accepts if not ends(compiled, string)] == []
+    assert [string for string in case.rejects if ends(compiled, string)] == []
     for string in case.prefixes:
         assert GrammarMatcher(compiled).accept_string(string), f"{string!r} is not read"
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import xgrammar
 
 from equivalence import BatchError, BitmaskError, Vocabulary
 from hybrid import (
@@ -85,21 +84,6 @@ def test_a_row_of_a_view_is_written_where_it_lies(
 
 
 # Many matchers.
-
-
-def test_batch_fill_leaves_other_rows(strategy: str) -> None:
-    sides = [Sides.of(strategy) for _ in range(3)]
-    for each, text in zip(sides, ("", "a", "ab"), strict=True):
-        each.same("accept_string", text)
-    ours, plain = allocate_token_bitmask(10, SIZE), allocate_token_bitmask(10, SIZE)
-    for batch, matchers, bitmask in (
-        (BatchGrammarMatcher(max_threads=2), [each.ours for each in sides], ours),
-        (xgrammar.BatchGrammarMatcher(), [each.plain for each in sides], plain),
-    ):
-        batch.batch_fill_next_token_bitmask(matchers, bitmask, [8, 4, 6])
-        batch.batch_fill_next_token_bitmask(matchers, bitmask[:4])  # the first rows
-    assert ours.equal(plain)
-    assert ours[[3, 5, 7, 9]].eq(-1).all() and not ours[[0, 1, 2, 4, 6, 8]].eq(-1).any()
 
 
 def test_batch_steps(strategy: str) -> None:
