@@ -33,39 +33,15 @@ from tests.robustness.schema_walks import VOCABULARY, Found, Walk
 
 UNJUDGED = NOT_REGULAR | {"email", "idn-email"}
 STAY_AT_THE_ROOT = (
-    "$schema",
-    "$id",
-    "id",
-    "$defs",
-    "definitions",
-    "$anchor",
-    "$dynamicAnchor",
-    "$recursiveAnchor",
-)
+    "$schema", "$id", "id", "$defs", "definitions", "$anchor", "$dynamicAnchor", "$recursiveAnchor",
+)  # fmt: skip
 REFERENCES = ('"$ref"', '"$id"', '"$dynamicRef"', '"$recursiveRef"')
 MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 SINGLE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
 LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 VALUES: tuple[Any, ...] = (
-    0,
-    1,
-    -1,
-    2,
-    10,
-    0.5,
-    -1.5,
-    1000,
-    "",
-    "a",
-    "abc",
-    "x y",
-    None,
-    True,
-    [],
-    {},
-    [1, 1],
-    {"a": 1},
-)
+    0, 1, -1, 2, 10, 0.5, -1.5, 1000, "", "a", "abc", "x y", None, True, [], {}, [1, 1], {"a": 1},
+)  # fmt: skip
 ADDED: tuple[dict[str, Any], ...] = (
     {"minProperties": 2}, {"maxProperties": 3}, {"additionalProperties": False}, {"unevaluatedItems": False},
     {"unevaluatedProperties": False}, {"uniqueItems": True}, {"minItems": 2}, {"maxItems": 2},
@@ -105,9 +81,8 @@ def parts(schema: Any) -> Iterator[dict[str, Any]]:
 def values(instance: Any) -> Iterator[Any]:
     """Yield an instance and all values inside it."""
     yield instance
-    for one in (
-        instance.values() if isinstance(instance, dict) else instance if isinstance(instance, list) else ()
-    ):
+    inner = instance.values() if isinstance(instance, dict) else instance
+    for one in inner if isinstance(instance, (dict, list)) else ():
         yield from values(one)
 
 
