@@ -98,6 +98,12 @@ def test_what_is_refused_says_keyword_place_and_way_out(
     assert str(caught.value).endswith(f"; {ways[kind]}")
 
 
+def test_messages_can_be_encoded_whatever_the_names() -> None:
+    with pytest.raises(SchemaRefused, match=r"at '/properties/\\ud800\\n' must") as caught:
+        grammar_of_schema({"properties": {"\ud800\n": {"type": "text"}}})
+    assert str(caught.value).encode() and caught.value.pointer == "/properties/\ud800\n"
+
+
 @pytest.mark.parametrize(
     "around",
     [

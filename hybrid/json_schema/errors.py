@@ -45,7 +45,8 @@ class SchemaRefused(GrammarError):
     """
 
     def __init__(self, kind: Kind, keyword: str, pointer: str, why: str) -> None:
-        where = f" at {pointer or 'the root'}"
+        place = pointer if pointer.isprintable() else repr(pointer)  # names may be half of a character
+        where = f" at {place or 'the root'}"
         named = f"the keyword {keyword!r}{where}" if keyword else f"the schema{where}"
         self.fault = f"{named} {why}"
         ways = [way for way in _WAYS_OUT[kind] if keyword or way != _RELAX]  # only a keyword is left out
