@@ -46,13 +46,9 @@ class SchemaCheck:
         self._seconds, self._assert_formats = seconds, assert_formats
         self._kept: dict[tuple[Callable[..., Any], bytes], str] = {}
 
-    def schema(self, schema: Any) -> str:
-        """Return why a schema is refused; "" if it is not, or if the time was over before that was known.
-
-        Args:
-            schema: JSON text, or the parsed value.
-        """
-        text = schema if isinstance(schema, str) else json.dumps(schema)
+    def schema(self, text: str) -> str:
+        """Return why a schema, as JSON text, is refused; "" if it is not, or if the time was over before that
+        was known."""
         return self._answer(text, grammar_of_schema)
 
     def tag(self, text: str) -> str:
@@ -111,6 +107,8 @@ def answered(by_vllm: Callable[[Any], None], refused: Callable[[str], Exception]
         if asked is None or not asked._backend or (asked.json is None and asked.structural_tag is None):
             return by_vllm(sampling_params)
         if asked.json is not None:
+            if not isinstance(asked.json, str):  # text reaches the engine even with half characters
+                asked.json = json.dumps(asked.json)
             why = check.schema(asked.json)
         else:
             by_vllm(sampling_params)
