@@ -242,6 +242,18 @@ def test_grammars_framed_by_tokens(monkeypatch):
         walk(schedulers, requests, random.Random(name), 100)
 
 
+def test_no_frame_holds_a_schema_whose_keys_must_not_be_repeated(monkeypatch):
+    """The text of a grammar, which SGLang puts into the frame, does not forbid repetitions."""
+    for name in INKLING:
+        monkeypatch.setitem(INKLING_SPECIAL_TOKEN_IDS, name, TOKENIZER.convert_tokens_to_ids(name))
+    monkeypatch.setenv("EQUIMASK_SGLANG_SEMANTICS", "json-schema")
+    counted = '{"type": "object", "minProperties": 2, "additionalProperties": true}'
+    framed = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser="inkling")
+    assert not framed.request("json_schema", '{"type": "object"}', reasoning=True).error
+    assert "must not be repeated" in framed.request("json_schema", counted, reasoning=True).error
+    assert not Scheduler("equimask", TOKENIZER, SIZE, {STOP}).request("json_schema", counted).error
+
+
 def test_a_turn_without_a_grammar_under_strict_thinking():
     schedulers = two(reasoning_parser="glm45", enable_strict_thinking=True)
     objects = [s.backend.init_strict_reasoning_grammar(True) for s in schedulers]

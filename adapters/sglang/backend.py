@@ -90,6 +90,20 @@ class Backend(XGrammarGrammarBackend):
     def _new_framing_compiler(self, tokenizer_info: xgrammar.TokenizerInfo) -> GrammarCompiler:
         return GrammarCompiler(tokenizer_info, deterministic=self.n_ranks > 1, cache_enabled=False)
 
+    def compile_framed_grammar(self, grammar: Grammar, frame: Any) -> Any:
+        """Compile a grammar within the frame of its message; an `InvalidGrammarObject` if that is impossible.
+
+        The frame contains the text of the grammar, which cannot forbid repeated items or keys.
+        """
+        if grammar.ctx.hybrid.places is None:
+            return super().compile_framed_grammar(grammar, frame)
+        refusal = InvalidGrammarObject(
+            "the schema has items or keys that must not be repeated (minProperties and others), which is not "
+            "supported where special tokens frame the messages; leave out these keywords"
+        )
+        refusal.is_final = True
+        return refusal
+
     def _from_context(self, ctx: Any, key_string: str, grammar_stats: Any) -> Grammar:
         stops = self.override_stop_tokens
         matcher = matcher_of(ctx, stops)
