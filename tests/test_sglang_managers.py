@@ -336,6 +336,15 @@ def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
         Scheduler("equimask", odd, SIZE, {STOP}, enable_strict_thinking=True)
 
 
+@pytest.mark.parametrize("stops", [[7], None])
+def test_a_tokenizer_that_counts_other_ids_than_the_model(monkeypatch, stops):
+    """SGLang's own backend ends the scheduler at the first mask."""
+    info = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)])
+    monkeypatch.setattr("adapters.sglang.backend_factory.get_context", Mock())
+    ours = Scheduler("equimask", SimpleNamespace(init_xgrammar=lambda: (info, stops)), SIZE, {STOP})
+    assert ours.backend is None and "not supported" in ours.request(*KINDS["regex"]).error
+
+
 def test_stop_tokens_that_a_tokenizer_gives():
     """Some of SGLang's tokenizers provide the data for XGrammar themselves."""
     info = xgrammar.TokenizerInfo([bytes([byte]) for byte in range(256)], vocab_size=SIZE)

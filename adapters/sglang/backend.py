@@ -16,7 +16,7 @@ from typing import Any
 import xgrammar
 from sglang.srt.constrained.base_grammar_backend import InvalidGrammarObject
 from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarBackend
-from sglang.srt.constrained.xgrammar_backend import XGrammarGrammarBackend
+from sglang.srt.constrained.xgrammar_backend import TokenizerNotSupportedError, XGrammarGrammarBackend
 
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler
@@ -78,11 +78,21 @@ class Backend(XGrammarGrammarBackend):
     Args:
         *arguments, **options: the arguments of SGLang's backend.
         n_ranks: how many processes compile for one model, and must make the same decisions.
+
+    Raises:
+        TokenizerNotSupportedError: XGrammar refuses the tokenizer, or SGLang's bitmasks are not as wide as
+            the tokenizer's.
     """
 
     def __init__(self, *arguments: Any, n_ranks: int, **options: Any) -> None:
         self.n_ranks = n_ranks
         super().__init__(*arguments, **options)
+        ids = self._tokenizer_info.vocab_size  # some tokenizers count them themselves
+        if xgrammar.get_bitmask_shape(1, ids) != xgrammar.get_bitmask_shape(1, self.vocab_size):
+            raise TokenizerNotSupportedError(
+                f"the tokenizer gives XGrammar {ids} ids, but the model has {self.vocab_size}, so its "
+                "bitmasks have another width"
+            )
         self.executor: ThreadPoolExecutor = pool_for(self.executor)
         self.grammar_compiler = GrammarCompiler(self._tokenizer_info, deterministic=n_ranks > 1)
         self.cache = cache_for(n_ranks)
