@@ -35,8 +35,8 @@ FORMS = (
 
 
 def test_which_versions_read_loosely() -> None:
-    assert [dialect.is_loose(version) for version in ("0.2.7", "0.2.6rc2")] == [True] * 2
-    assert [dialect.is_loose(version) for version in ("0.2.8", "0.10.0", "1.0", "")] == [False] * 4
+    assert [dialect.is_loose(version) for version in ("0.2.7", "0.2.6rc2", "0.2.7.1")] == [True] * 3
+    assert [dialect.is_loose(version) for version in ("0.2.8", "0.10.0", "1.0", "", "unknown")] == [False] * 5
     assert dialect.is_loose(metadata.version("xgrammar")) is dialect.LOOSE
 
 

@@ -96,6 +96,16 @@ def test_a_later_version_that_means_the_same_has_classes() -> None:
     assert GrammarCompiler(BYTES).compile_json_schema(SCHEMA).strategy == "classifier"
 
 
+@pytest.mark.parametrize("version", ["0.2.10", "0.3", "1.0rc1", "2"])
+def test_later_versions_are_tested_however_many_numbers_they_have(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialect, "_installed", lambda: version)
+    monkeypatch.setattr(dialect, "KNOWN", {'root ::= "a"': ((b"b",), ())})
+    with pytest.raises(GrammarError, match=f"XGrammar {version} reads the grammar"):
+        dialect.refuse_other_meaning()
+
+
 @pytest.mark.usefixtures("later_version")
 @pytest.mark.parametrize("known", [((b"a",), (b"b",)), ((b"ab",), (b"b", b"a"))])
 def test_a_later_version_that_means_something_else_is_not_read(

@@ -61,8 +61,8 @@ def is_loose(version: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    return None if found is None else tuple(map(int, found.groups()))
+    found = re.match(r"\d+(\.\d+){0,2}", version)
+    return None if found is None else tuple(map(int, found[0].split(".")))
 
 
 def refuse_other_layout(features: dict[str, Any]) -> None:
