@@ -441,3 +441,18 @@ def test_a_union_of_many_closed_objects_has_few_states() -> None:
 def test_an_indentation_without_end_is_refused() -> None:
     with pytest.raises(SchemaRefused, match=r"64 levels.*leave out `indent`"):
         compiled_bytes({"properties": {"a": {"$ref": "#"}}}, any_whitespace=False, indent=1)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": "(" * 100_000}, {"pattern": "\\A" + "a" * 100_000}, {"pattern": ".*a.{99}" * 1000},
+        {"minLength": "x" * 100_000}, {"type": "x" * 100_000}, {"dependentRequired": {"x" * 99: [[1] * 999]}},
+        {"uniqueItems": "x" * 1000}, {"properties": {"x" * 100_000: {"minItems": -1}}},
+        '{"maxItems": 0.' + "7" * 1000 + "}",
+    ],
+)  # fmt: skip
+def test_messages_show_only_the_beginning_of_long_values(schema: Any) -> None:
+    with pytest.raises(SchemaRefused) as caught:
+        grammar_of_schema(schema, OPEN)
+    assert len(str(caught.value)) < 600

@@ -32,6 +32,7 @@ from cython.cimports.hybrid.json_schema.keyword_values import (
 from cython.cimports.hybrid.json_schema.locations import Location, Locations, are_texts
 
 from hybrid.json_schema.atoms import TYPES, count_atom, items_atom
+from hybrid.json_schema.errors import shown
 from hybrid.json_schema.evaluated import Evaluated
 from hybrid.json_schema.languages import limits
 from hybrid.json_schema.locations import NEGATING
@@ -237,7 +238,7 @@ class Assertions:
         names = [named] if isinstance(named, str) else named
         if not isinstance(names, list) or [name for name in names if name not in TYPES and name != "integer"]:
             raise location.refused(
-                "type", f"must be one of JSON's types or 'integer', but is {named!r}", "invalid"
+                "type", f"must be one of JSON's types or 'integer', but is {shown(named)}", "invalid"
             )
         if kind in names:
             return self.formulas.true
@@ -366,7 +367,9 @@ class Assertions:
                 asked = [asked]
             if isinstance(asked, list) and keyword != "dependentSchemas":
                 if not are_texts(asked):
-                    raise location.refused(keyword, f"must list keys for {name!r}, not {asked!r}", "invalid")
+                    raise location.refused(
+                        keyword, f"must list keys for {shown(name)}, not {shown(asked)}", "invalid"
+                    )
                 present = formulas.conjunction([formulas.atom(("has", other)) for other in asked])
             else:
                 present = self._inner(location, "object", asked, (keyword, name))

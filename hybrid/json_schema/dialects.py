@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import SchemaRefused, shown
 from hybrid.json_schema.json_objects import objects_with
 
 _DRAFT_4 = frozenset((
@@ -149,13 +149,14 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
     def refused(why: str) -> SchemaRefused:
         return SchemaRefused("unsupported", "$schema", "", why)
 
-    shown = named if len(named) <= 80 else f"{named[:77]}..."
     contents = None if metaschema_of is None else metaschema_of(named)
     if not isinstance(contents, Mapping):
-        raise refused(f"must name a draft (4 or later) or a metaschema in registry=, but names {shown!r}")
+        raise refused(
+            f"must name a draft (4 or later) or a metaschema in registry=, but names {shown(named)}"
+        )
     base = draft_named(contents.get("$schema"))
     if base is None:
-        raise refused(f"names {shown!r}, whose own $schema does not name a draft (4 or later)")
+        raise refused(f"names {shown(named)}, whose own $schema does not name a draft (4 or later)")
     asked = contents.get("$vocabulary")
     known = VOCABULARIES.get(base.name)
     if known is None or not isinstance(asked, Mapping):
@@ -166,7 +167,7 @@ def _custom(named: str, metaschema_of: Callable[[str], Any] | None, formats: boo
         own = known.get(name) if draft == f"https://json-schema.org/draft/{base.name}" else None
         if own is None:
             if is_required:
-                raise refused(f"names {shown!r}, which requires the unknown vocabulary {uri!r}")
+                raise refused(f"names {shown(named)}, which requires the unknown vocabulary {shown(uri)}")
         elif name == "format" and is_required:
             keywords |= {"format"}
         else:

@@ -7,7 +7,7 @@ keyword is ignored silently: the schema is refused, or with ``relax=True``, the 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from equivalence.errors import GrammarError
 
@@ -45,7 +45,8 @@ class SchemaRefused(GrammarError):
     """
 
     def __init__(self, kind: Kind, keyword: str, pointer: str, why: str) -> None:
-        place = pointer if pointer.isprintable() else repr(pointer)  # names may be half of a character
+        place = shortened(pointer)
+        place = place if place.isprintable() else repr(place)  # names may be half of a character
         where = f" at {place or 'the root'}"
         named = f"the keyword {keyword!r}{where}" if keyword else f"the schema{where}"
         self.fault = f"{named} {why}"
@@ -57,6 +58,16 @@ class SchemaRefused(GrammarError):
 def _either(ways: list[str]) -> str:
     *others, last = ways
     return f"{', '.join(others)}{',' * (len(others) > 1)} or {last}" if others else last
+
+
+def shown(value: Any) -> str:
+    """Return a value of a schema for a message."""
+    return shortened(repr(value), 60)
+
+
+def shortened(text: str, most: int = 300) -> str:
+    """Return a text for a message without what is beyond `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def unique_refused(why: str) -> SchemaRefused:

@@ -17,7 +17,7 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.locations import Location, are_texts
 
-from hybrid.json_schema.errors import SchemaRefused
+from hybrid.json_schema.errors import SchemaRefused, shown
 
 check_source(__name__)
 
@@ -61,7 +61,7 @@ def decimal_of(location: Location, keyword: str) -> Any:
     """Return a keyword's number."""
     value = location.schema[keyword]
     if not is_number(value) or value in (INFINITY, -INFINITY) or value != value:
-        raise location.refused(keyword, f"must be a number, but is {value!r}", "invalid")
+        raise location.refused(keyword, f"must be a number, but is {shown(value)}", "invalid")
     try:
         return decimal(value)
     except SchemaRefused as error:
@@ -73,7 +73,7 @@ def flag_of(location: Location, keyword: str) -> Any:
     """Return the boolean that a keyword holds."""
     value = location.schema[keyword]
     if not isinstance(value, bool):
-        raise location.refused(keyword, f"must be true or false, but is {value!r}", "invalid")
+        raise location.refused(keyword, f"must be true or false, but is {shown(value)}", "invalid")
     return value
 
 
@@ -83,7 +83,7 @@ def count_of(location: Location, keyword: str) -> Any:
     if is_number(value) and value >= MOST_COUNTED:
         return MOST_COUNTED
     if not is_number(value) or not value >= 0 or value != int(value):
-        raise location.refused(keyword, f"must be an integer of at least 0, but is {value!r}", "invalid")
+        raise location.refused(keyword, f"must be an integer of at least 0, but is {shown(value)}", "invalid")
     return int(value)
 
 

@@ -17,7 +17,8 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.dialects import ALL_KEYWORDS, DEPENDENT_KEYWORDS, Dialect, draft_named
-from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused
+from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused, shown
+from hybrid.json_schema.languages import limits
 from hybrid.json_schema.references import Documents, OtherDraft, References
 
 check_source(__name__)
@@ -111,7 +112,7 @@ class Locations:
         if schema is True or schema is False:
             return bool(schema)
         if not isinstance(schema, dict):
-            why = f"must be an object or a boolean, but is {_shown(schema)}"
+            why = f"must be an object or a boolean, but is {shown(schema)}"
             raise SchemaRefused("invalid", "", pointer_of(way), why)
         location: Location
         key = id(schema), id(resolver)
@@ -218,19 +219,19 @@ class Locations:
         """Return the subschema that a reference of a location leads to, and its resolver."""
         name = location.schema[keyword]
         if not isinstance(name, str):
-            raise location.refused(keyword, f"must be text, but is {_shown(name)}", "invalid")
+            raise location.refused(keyword, f"must be text, but is {shown(name)}", "invalid")
         if location.resolver is None:
-            raise location.refused(keyword, f"refers to {_shown(name)}, which cannot be resolved", "invalid")
+            raise location.refused(keyword, f"refers to {shown(name)}, which cannot be resolved", "invalid")
         try:
             return self.references.lookup(location.resolver, keyword, name)
         except OtherDraft as error:
-            why = f"refers to {_shown(name)}, a document of another draft"
+            why = f"refers to {shown(name)}, a document of another draft"
             raise location.refused(keyword, why) from error
         except LookupError as error:
             local = name.startswith("#")
             why = "which is not in the schema" if local else "another document, which is not fetched"
             kind = "invalid" if local else "unsupported"
-            raise location.refused(keyword, f"refers to {_shown(name)}, {why}", kind) from error
+            raise location.refused(keyword, f"refers to {shown(name)}, {why}", kind) from error
 
 
 def are_texts(values: list) -> cython.bint:
@@ -259,10 +260,23 @@ def pointer_of(way: Way) -> str:
     if isinstance(way, str):
         return way
     above, path = way
-    steps = "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
-    return f"{above.pointer}/{steps}"
+    return above.pointer + "".join(map(_escaped, path))
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _escaped(step: Any) -> str:
+    """Return a key or an index as a part of a JSON pointer."""
+    return "/" + str(step).replace("~", "~0").replace("/", "~1")
+
+
+def _above(schema: Any) -> dict:
+    """For each object and list in a schema, by its id: the id of what contains it, and its key or index."""
+    found: dict = {}
+    todo: list = [schema]
+    while todo:
+        limits.check_deadline()
+        one = todo.pop()
+        for step, inner in one.items() if isinstance(one, dict) else enumerate(one):
+            if isinstance(inner, (dict, list)) and id(inner) not in found:
+                found[id(inner)] = id(one), step
+                todo.append(inner)
+    return found

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hybrid.json_schema.errors import shown
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
@@ -161,17 +162,17 @@ class Strings:
     def pattern(self, location: Location, keyword: str, source: Any) -> Formula:
         """Return the formula of strings in which a pattern matches somewhere."""
         if not isinstance(source, str):
-            raise location.refused(keyword, f"must be text, but is {source!r}", "invalid")
+            raise location.refused(keyword, f"must be text, but is {shown(source)}", "invalid")
         found = self._patterns.get(source)
         if found is None:
             try:
                 language = pattern(source, self._bound)
             except Unsupported as error:
-                raise location.refused(keyword, f"has {error} in {source!r}") from error
+                raise location.refused(keyword, f"has {error} in {shown(source)}") from error
             except InvalidPattern as error:
                 raise location.refused(keyword, f"is not a regular expression: {error}", "invalid") from error
             except TooLarge as error:
-                raise location.refused(keyword, f"{source!r} is too large: {error}", "bounds") from error
+                raise location.refused(keyword, f"{shown(source)} is too large: {error}", "bounds") from error
             found = self._patterns[source] = self._known(("pattern", source), language)
         return found
 
