@@ -190,9 +190,9 @@ def _may_lead(text: str) -> bool:
     return "\\]" in text or "[^]" in text or _LEADING.search(text) is not None
 
 
-def _converted(settings: Settings, guard: Guard, text: str) -> xgrammar.Grammar:
+def _converted(settings: Settings, guard: Guard, text: str, deadline: Deadline | None) -> xgrammar.Grammar:
     """XGrammar's grammar of a text, for the strategies that run in XGrammar."""
-    return guard.convert(EbnfRequest(text, settings=settings), Deadline(settings.seconds))
+    return guard.convert(EbnfRequest(text, settings=settings), deadline or Deadline(settings.seconds))
 
 
 def _own_reading(grammar: SchemaGrammar) -> ParsedGrammar:

@@ -12,9 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 
+from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
 
 _SURROGATES = (0xD800, 0xDFFF)
+
+_EDGE = 6
+"""For each edge, a text has about this many characters, or more. In a long listed text, each edge is a single
+character, but takes no less memory here."""
 
 
 Edge = tuple[int, int, int, int]
@@ -25,7 +30,10 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
     """Return the text of a grammar; its first rule is named root. None: it has more than about `most`
     characters."""
     edges: dict[int, list[Edge]] = {}
-    for source, kind, a, b, target in rows.table().tolist():
+    table = rows.table()
+    if most is not None and len(table) > most // _EDGE:
+        return None
+    for source, kind, a, b, target in table.tolist():
         edges.setdefault(source, []).append((kind, a, b, target))
     alternatives = {state: _alternatives(found) for state, found in edges.items()}
     entered = Counter(target for found in alternatives.values() for _, target in found)
@@ -57,6 +65,7 @@ def ebnf_of(rows: Rows, root: int, most: int | None = None) -> str | None:
             state = states.pop()
             if state in written:
                 continue
+            check_deadline()
             written.add(state)
             size += len(lines[-1])
             if most is not None and size > most:
@@ -94,6 +103,7 @@ def _state(state: int) -> str:
 def _alternatives(edges: list[Edge]) -> list[tuple[str | int, int]]:
     """What a state reads, a character class, a character or the number of a rule, and the next state.
     Characters that lead to the same state are one class."""
+    check_deadline()
     found: dict[tuple[str | int, int], None] = {}
     ranges: dict[int, list[tuple[int, int]]] = {}
     for kind, a, b, target in edges:

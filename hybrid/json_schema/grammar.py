@@ -54,7 +54,9 @@ from hybrid.json_schema.repeated_keys import (
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
 
-Convert = Callable[[str], xgrammar.Grammar]
+Convert = Callable[[str, Deadline | None], xgrammar.Grammar]
+"""Turns the text of a grammar into XGrammar's grammar, before a deadline. Without one, the grammar has been
+compiled, and is needed later."""
 
 SERIALISED = 3
 """XGrammar's serialised grammar has about this many bytes for each character of EBNF: 2.9 to 7.7 for 299
@@ -227,6 +229,7 @@ class SchemaGrammar:
         places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
         convert: turns the text of the grammar into XGrammar's grammar.
         most_bytes: the maximum size of XGrammar's serialised grammar in bytes; None: no limit.
+        deadline: of the call that compiles the grammar, until `forget`.
     """
 
     def __init__(
@@ -236,18 +239,20 @@ class SchemaGrammar:
         left_out: tuple[LeftOut, ...],
         convert: Convert,
         most_bytes: int | None,
+        deadline: Deadline,
     ) -> None:
         self.places = made.places
         self.left_out, self.convert, self.most_bytes = left_out, convert, most_bytes
         self._made: Made | None = made
         self._source = source
+        self._deadline: Deadline | None = deadline
 
     @property
     def whole(self) -> Made:
         """The intermediate results. If they were released, they are computed again."""
         made = self._made
         # it was made in time before, and making it again takes the same time
-        return self._source.made(Deadline()) if made is None else made
+        return self._source.made(self._deadline or Deadline()) if made is None else made
 
     def forget(self) -> None:
         """Release everything that can be made from the schema again when it is needed.
@@ -257,7 +262,7 @@ class SchemaGrammar:
         """
         if self._made is not None and "instances" not in self.__dict__:
             self._made.nonterminals.release()
-        self._made = None
+        self._made = self._deadline = None
         self.__dict__.pop("read", None)
 
     @property
@@ -289,7 +294,8 @@ class SchemaGrammar:
         try:
             layout = self._source.layout
             return with_deadline(
-                Deadline(), lambda: emit(whole.nonterminals, whole.start, layout, counts=False)
+                self._deadline or Deadline(),
+                lambda: emit(whole.nonterminals, whole.start, layout, counts=False),
             )
         except (SchemaRefused, TooLarge) as error:
             raise BudgetExceeded(
@@ -301,10 +307,12 @@ class SchemaGrammar:
         """The grammar as text, for XGrammar.
 
         Raises:
-            BudgetExceeded: XGrammar's serialised grammar would have more than `most_bytes`.
+            BudgetExceeded: XGrammar's serialised grammar would have more than `most_bytes`, or the deadline
+                has passed.
         """
         rows, root = self.uncounted()
-        text = ebnf_of(rows, root, None if self.most_bytes is None else self.most_bytes // SERIALISED)
+        most = None if self.most_bytes is None else self.most_bytes // SERIALISED
+        text = with_deadline(self._deadline or Deadline(), lambda: ebnf_of(rows, root, most))
         if text is None:
             limit = f"{(self.most_bytes or 0) / 2**20:.1f} MiB"
             raise BudgetExceeded(
@@ -316,7 +324,7 @@ class SchemaGrammar:
     @cached_property
     def xgrammar(self) -> xgrammar.Grammar:
         """The grammar as XGrammar's object."""
-        return self.convert(self.ebnf)
+        return self.convert(self.ebnf, self._deadline)
 
     def serialize_json(self) -> str:
         """Return the serialised form of `xgrammar`."""
@@ -354,7 +362,8 @@ def grammar_of_schema(
         bounds: how large the grammar may become; None: the defaults of `Bounds`.
         deadline: when to give up.
         relax: leave out keywords that cannot be kept, and name them, instead of refusing the schema.
-        convert: turns text into XGrammar's grammar if that is needed; None: XGrammar itself does it.
+        convert: turns text into XGrammar's grammar if that is needed; None: XGrammar itself does it, without
+            a deadline.
         most_bytes: the maximum size of that grammar in bytes; None: no limit.
         assert_formats: treat `format` as an assertion, not as an annotation.
         documents: other documents that references may lead to; None: none.
@@ -381,8 +390,8 @@ def grammar_of_schema(
             continue
         why = "is not checked: no grammar can describe all valid regular expressions"
         formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
-        convert = convert or xgrammar.Grammar.from_ebnf
-        return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes)
+        convert = convert or (lambda text, _: xgrammar.Grammar.from_ebnf(text))
+        return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes, deadline)
 
 
 def _exact(text: str) -> float | Decimal:
