@@ -131,8 +131,8 @@ def _counted(nonterminals: Nonterminals, formula: Formula) -> Counted | None:
     formulas = nonterminals.formulas
     value, least, most = formulas.true, 0, None
     for part in formula.args if formula.op == "and" else (formula,):
-        if part.op == "atom" and part.args[0] == "items" and not part.args[1]:
-            value = formulas.conjunction((value, part.args[2]))
+        if part.op == "atom" and part.args[0] == "items" and part.args[2] is None:
+            value = formulas.conjunction((value, part.args[1]))
         elif part.op == "atom" and part.args[0] == "count":
             least = max(least, part.args[1])
         elif part.op == "not" and part.args[0].op == "atom" and part.args[0].args[0] == "count":
@@ -206,8 +206,8 @@ def _few_values(nonterminals: Nonterminals, formula: Formula) -> list[Formula] |
     """Return formulas of all values that items may have, if a conjunct restricts them to a few scalars;
     otherwise None."""
     for part in formula.args if formula.op == "and" else (formula,):
-        if part.op == "atom" and part.args[0] == "items" and not part.args[1]:
-            values = nonterminals.of(part.args[2]).listed
+        if part.op == "atom" and part.args[0] == "items" and part.args[2] is None:
+            values = nonterminals.of(part.args[1]).listed
             if values is not None and len(values) <= MOST_UNIQUE:
                 return [nonterminals.assertions.constant(_exact(value)) for _, value in sorted(values)]
     return None

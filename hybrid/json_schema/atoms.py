@@ -17,9 +17,9 @@ An atom's content begins with its kind:
 - for the rest of an object: ``("has", key)``: it has this key; ``("count", n)``: it has at least n keys;
   ``("names", f)``: all its keys satisfy a formula of strings; ``("properties", s)``: the values of all its
   keys satisfy `PropertySet` s;
-- for the rest of an array: ``("items", (f, ...), g)``: the first items satisfy these formulas, the others g;
-  ``("contains", f, n)``: at least n items satisfy f; ``("count", n)``: it has at least n items;
-  ``("unique",)``: no two items are equal.
+- for the rest of an array: ``("items", f, a)``: the first item satisfies f, and atom a holds behind it;
+  ``("items", f, None)``: all items satisfy f; ``("contains", f, n)``: at least n items satisfy f;
+  ``("count", n)``: it has at least n items; ``("unique",)``: no two items are equal.
 
 Objects and arrays are read by Brzozowski derivatives of such formulas (Brzozowski: Derivatives of Regular
 Expressions, 1964): an atom describes the rest of the value, and a key or an item turns it into an atom
@@ -109,13 +109,18 @@ class PropertySets:
 
 
 def items_atom(formulas: Formulas, prefix: tuple, rest: Formula) -> Formula:
-    """Return the atom for items, or true if it requires nothing."""
-    end = len(prefix)
-    while end and prefix[end - 1] is rest:
-        end -= 1
-    if not end and rest is formulas.true:
-        return formulas.true
-    return formulas.atom(("items", prefix[:end], rest))
+    """Return the atom for items, or true if it requires nothing.
+
+    Args:
+        prefix: formulas of the first items.
+        rest: the formula of all others.
+    """
+    every: Formula = formulas.true if rest is formulas.true else formulas.atom(("items", rest, None))
+    found: Formula = every
+    for one in reversed(prefix):
+        if found is not every or one is not rest:
+            found = formulas.atom(("items", one, found))
+    return found
 
 
 def count_atom(formulas: Formulas, least: Any) -> Formula:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hybrid.json_schema.atoms import count_atom, items_atom
+from hybrid.json_schema.atoms import count_atom
 from hybrid.json_schema.automata import ArrayAutomaton
 from hybrid.json_schema.cases import Condition
 from hybrid.json_schema.errors import SchemaRefused
@@ -38,9 +38,8 @@ def after_item(formulas: Formulas, formula: Formula) -> tuple[dict[Formula, Form
             fewer = formulas.atom(("contains", inner, least - 1)) if least > 1 else formulas.true
             conditions.append((atom, inner, fewer, atom))
         elif kind == "items":
-            _, prefix, rest = atom.args
-            inner, prefix = (prefix[0], prefix[1:]) if prefix else (rest, ())
-            conditions.append((atom, inner, items_atom(formulas, prefix, rest), formulas.false))
+            _, inner, behind = atom.args
+            conditions.append((atom, inner, atom if behind is None else behind, formulas.false))
     return decided, conditions
 
 
