@@ -11,6 +11,7 @@ cdef class PropertySet:
 cdef class PropertySets:
     cdef Formulas _formulas
     cdef dict _made
+    cdef Py_ssize_t n_left
 
     cpdef Formula atom(self, dict names, tuple patterns, Formula rest)
     cpdef Formula after(self, Formula atom, str name)

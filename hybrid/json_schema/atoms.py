@@ -60,10 +60,14 @@ class PropertySet:
 @cython.final
 @cython.cclass
 class PropertySets:
-    """The property sets of a schema. Equal ones are made once."""
+    """The property sets of a schema. Equal ones are made once.
+
+    Attributes:
+        n_left: the number of declared keys in all sets that `after` has made.
+    """
 
     def __init__(self, formulas: Formulas) -> None:
-        self._formulas = formulas
+        self._formulas, self.n_left = formulas, 0
         self._made = {}
 
     def atom(self, names: dict, patterns: tuple, rest: Formula) -> Formula:
@@ -104,6 +108,7 @@ class PropertySets:
         if after is None:
             rest = dict(found.names)
             del rest[name]
+            self.n_left += len(rest)
             after = found._after[name] = self.atom(rest, found.patterns, found.rest)
         return after
 

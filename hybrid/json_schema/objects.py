@@ -30,6 +30,10 @@ from hybrid.json_schema.languages.limits import TooLarge
 
 check_source(__name__)
 
+KEYS_LEFT = cython.declare(cython.Py_ssize_t, 500)
+"""This many times as many keys as states may be left in all property sets, which take 60 bytes for each:
+one for each of 10,000 keys took 2 GiB."""
+
 NO_EDGES = cython.declare(list, [])
 """The edges of all states that have none. Nothing is added to it."""
 
@@ -256,6 +260,9 @@ class _Builder:
         for atom in formula.ordered_atoms:
             if atom.args[0] == "properties":
                 gone[atom] = self._sets.after(atom, name)
+        if self._sets.n_left > KEYS_LEFT * self._nonterminals.bounds.states:
+            why = "has objects of too many declared keys that are counted, or depend on each other"
+            raise SchemaRefused("bounds", "", "", why)
         without = formulas.substitute(formula, gone)
         if without is not formulas.false:
             self._automaton.skipped[number] = self._state(position + 1, without)
