@@ -1,16 +1,19 @@
-"""The time limit of schemas with long lists."""
+"""The time limit, and the memory, of schemas with long lists."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
+import xgrammar
 
 from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
-from hybrid.json_schema import grammar_of_schema
+from hybrid.json_schema import Bounds, SchemaRefused, grammar_of_schema
 from tests.test_json_schema_meaning import OPEN
 
 
@@ -31,3 +34,62 @@ def test_reading_long_lists_looks_at_the_deadline(schema: Any) -> None:
     with pytest.raises(BudgetExceeded):
         grammar_of_schema(text, OPEN, deadline=Deadline(0.2))
     assert time.process_time() - began < 1.5
+
+
+def test_writing_the_text_of_a_grammar_looks_at_the_deadline() -> None:
+    """10,000 keys took 3 s of CPU time with a limit of 1 s: XGrammar's parser had a whole limit again."""
+    given: list[Any] = []
+
+    def convert(text: str, before: Deadline | None) -> xgrammar.Grammar:
+        given.append(before)
+        return xgrammar.Grammar.from_ebnf(text)
+
+    deadline = Deadline(60)
+    schema = {"properties": {"a": {"type": "string"}}}
+    assert grammar_of_schema(schema, deadline=deadline, convert=convert).xgrammar is not None
+    made = grammar_of_schema(schema, deadline=deadline, convert=convert)
+    deadline.cancel()
+    with pytest.raises(BudgetExceeded):
+        _ = made.ebnf
+    made.forget()
+    assert made.xgrammar is not None
+    assert given == [deadline, None]
+
+
+N = 3000
+LONG: dict[str, Any] = {
+    "items": {"prefixItems": [{"const": number} for number in range(N)]},
+    "constants": {"const": [*range(N)]},
+    "keys": {"properties": {f"k{number}": {"type": "null"} for number in range(N)}, "minProperties": 1},
+    "anchors": {
+        "$defs": {f"d{number}": {"$dynamicAnchor": f"a{number}", "maxItems": number} for number in range(N)},
+        "prefixItems": [{"$dynamicRef": f"#a{number}"} for number in range(N)],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("items", 40), ("constants", 40), ("keys", 120), ("anchors", 120)]
+)
+def test_memory_does_not_grow_with_the_square_of_a_list(name: str, most: int) -> None:
+    """10,000 items took 0.8 GB, 10,000 keys 2 GB, and 3,000 anchors as much as they have pairs."""
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(SchemaRefused):
+            grammar_of_schema(LONG[name], bounds=Bounds(states=N + 10), deadline=Deadline(60))
+        assert tracemalloc.get_traced_memory()[1] < most * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_texts_are_refused_before_they_are_written_for_xgrammar() -> None:
+    """A megabyte of text took more than 1 GB."""
+    made = grammar_of_schema({"const": "x" * 150_000}, most_bytes=2**21)
+    assert made.whole.rows is not None
+    tracemalloc.start()
+    try:
+        with pytest.raises(BudgetExceeded, match=r"Budget\.bytes"):
+            _ = made.ebnf
+        assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    finally:
+        tracemalloc.stop()

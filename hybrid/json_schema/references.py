@@ -33,9 +33,6 @@ _REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
 
 _RECURSIVE = "$recursiveAnchor"
 
-Scope = tuple[tuple[str, str], ...]
-"""Pairs (dynamic anchor, the outermost resource that has it)."""
-
 _UNNAMED = "urn:schema"
 """The address given to a schema without one, if dynamic references need an address."""
 
@@ -96,6 +93,8 @@ class References:
         self._has_names = self._is_dynamic or any(map(_leads_to_name, referring))
         self._drafts: dict[str, bool] = {}
         self._anchors: dict[str, list[str]] = {}
+        self._scopes: dict[tuple[tuple[str, str], ...], int] = {}
+        self._scope_after: dict[tuple[str, ...], int] = {}
         self._entered: dict[tuple[int, int], tuple[Any, Any]] = {}
         self._found: dict[tuple[int, str, str], tuple[Any, Any, Any]] = {}  # each with the resolver asked
         self.root = self._find_root() if referring else None
@@ -138,16 +137,21 @@ class References:
             return inner
         return resolver._evolve(base_uri=inner._base_uri)  # it records that this resource was left
 
-    def scope(self, resolver: Any) -> Scope:
-        """For each dynamic anchor on the way to a place, the outermost resource that has it. Empty if dynamic
-        references do not matter."""
+    def scope(self, resolver: Any) -> int:
+        """Return a number for the dynamic anchors on the way to a place, each with the outermost resource
+        that has it; 0 if dynamic references do not matter."""
         if not self._is_dynamic or resolver is None:
-            return ()
-        outermost: dict[str, str] = {}
-        for uri in _passed(resolver):
-            for anchor in self._anchors_of(resolver, uri):
-                outermost.setdefault(anchor, uri)
-        return tuple(sorted(outermost.items()))
+            return 0
+        passed = _passed(resolver)
+        number = self._scope_after.get(passed)
+        if number is None:
+            outermost: dict[str, str] = {}
+            for uri in passed:
+                for anchor in self._anchors_of(resolver, uri):
+                    outermost.setdefault(anchor, uri)
+            number = self._scopes.setdefault(tuple(sorted(outermost.items())), len(self._scopes))
+            self._scope_after[passed] = number
+        return number
 
     def _anchors_of(self, resolver: Any, uri: str) -> list[str]:
         """Return the dynamic anchors of a resource; `_RECURSIVE` stands for `$recursiveAnchor`."""
