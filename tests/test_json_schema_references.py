@@ -249,3 +249,26 @@ def test_only_the_place_that_is_named_is_left_out(schema: Any, pointer: str, bad
     grammar = grammar_of_schema(schema, {}, relax=True)
     assert [(one.pointer, one.keyword) for one in grammar.left_out] == [(pointer, "pattern")]
     assert grammar.instances.text(bad) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer"),
+    [
+        ({"items": {"$dynamicRef": "#a"}, "$defs": {"x/y": {"$dynamicAnchor": "a", **BACK_REFERENCE}}},
+         "/$defs/x~1y"),
+        ({"items": {"$ref": "#a"}, "$defs": {"x": {"$anchor": "a", "allOf": [{"items": BACK_REFERENCE}]}}},
+         "/$defs/x/allOf/0/items"),
+        ({"$id": "http://x/", "items": {"$ref": "b"},
+          "$defs": {"q": {"$id": "b", "$ref": "#/$defs/z", "$defs": {"z": BACK_REFERENCE}}}},
+         "/$defs/q/$defs/z"),
+        ({"items": {"$ref": "http://x/other.json"}}, "/items/$ref"),
+    ],
+)  # fmt: skip
+def test_places_are_pointers_into_the_schema(schema: Any, pointer: str) -> None:
+    """Those behind anchors were ways through references, such as `/items/$ref`, as in other documents."""
+    given = documents_of(registry(other=BACK_REFERENCE))
+    with pytest.raises(SchemaRefused) as caught:
+        grammar_of_schema(schema, {}, documents=given)
+    assert (caught.value.pointer, caught.value.keyword) == (pointer, "pattern")
+    left_out = grammar_of_schema(schema, {}, documents=given, relax=True).left_out
+    assert [(one.pointer, one.keyword) for one in left_out] == [(pointer, "pattern")]

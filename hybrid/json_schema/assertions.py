@@ -92,9 +92,11 @@ class Assertions:
         if found is None:
             schema, resolver = self.locations.referred(location, keyword)
             name = location.schema[keyword]
-            way: object = (location, (keyword,))
+            way: object
             if name.startswith("#/") and self.locations.references.is_at_root(location.resolver):
                 way = unquote(name[1:])
+            else:
+                way = self.locations.place_of(schema, (location, (keyword,)))
             to = self.locations.at(schema, resolver, way, location.is_negated)
             if self.locations.leads is not None:
                 self.locations.leads.append((location, to))

@@ -40,7 +40,8 @@ class SchemaRefused(GrammarError):
             is not supported, and that ``relax=True`` must not ignore), "invalid" (the schema itself is wrong)
             or "unsatisfiable" (no instance is valid).
         keyword: the keyword; "" if no single keyword is the cause.
-        pointer: the JSON pointer of the subschema that has it.
+        pointer: the JSON pointer of the subschema that has it; if that is in another document, the keywords
+            and keys that lead there through the reference.
         fault: what is wrong, without the advice, which is for programmers, not for their users.
     """
 

@@ -12,6 +12,7 @@ cdef class Locations:
     cdef readonly list all
     cdef readonly list leads
     cdef object _schema
+    cdef dict _above
     cdef frozenset _left_out
     cdef dict _by_content
     cdef dict _by_identity

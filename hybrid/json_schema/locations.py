@@ -31,7 +31,8 @@ _OPENING = frozenset(("additionalProperties", "additionalItems", "unevaluatedPro
 keyword, `strict_mode` or an `unevaluated` keyword might forbid them."""
 
 Way = Any
-"""A JSON pointer, or a location and a tuple of keywords, keys and indices below it."""
+"""A JSON pointer, or a location and a tuple of keywords, keys and indices below it. A place in another
+document has no pointer; its way leads through the reference."""
 
 
 @cython.final
@@ -100,6 +101,7 @@ class Locations:
         self._read = dialect.keywords | DEPENDENT_KEYWORDS
         self._kept = ALL_KEYWORDS - dialect.unread if dialect.unread else ALL_KEYWORDS
         self._schema = schema
+        self._above = None  # see `place_of`
         self.leads = [] if left_out else None
 
     def root(self) -> tuple[Any, Any]:
@@ -210,6 +212,19 @@ class Locations:
         if found is None:
             found = alike[text] = self._new(schema, resolver, way)
         return found
+
+    def place_of(self, schema: Any, way: Any) -> Any:
+        """Return the JSON pointer of a part of the schema; `way` if it is in another document."""
+        if self._above is None:
+            self._above = _above(self._schema)
+        steps: list = []
+        number: object = id(schema)
+        while number != id(self._schema):
+            if number not in self._above:
+                return way
+            number, step = self._above[number]
+            steps.append(_escaped(step))
+        return "".join(reversed(steps))
 
     def constant(self, value: Any) -> Location | bool:
         """Return the location of a subschema that allows only one value."""
