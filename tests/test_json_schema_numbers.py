@@ -146,3 +146,8 @@ def test_numbers_that_no_float_equals_may_be_unique_items() -> None:
     assert grammar.instances.text([2, Decimal(exact)]) == f"[2,{exact}]"
     assert grammar.instances.text([Decimal("0.1")]) is None
     assert grammar.instances.text([Decimal(exact), Decimal(exact)]) is None
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), Decimal("-Infinity"), Decimal("sNaN")])
+def test_numbers_that_json_does_not_have_are_no_instances(value: Any) -> None:
+    assert grammar_of_schema(True).instances.text([value]) is None

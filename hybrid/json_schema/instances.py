@@ -65,7 +65,9 @@ class Instances:
 
     def _number(self, value: Any, one: Nonterminal) -> str | None:
         """Return the number as Python writes it; if the grammar does not have that text, without exponent or
-        fraction."""
+        fraction. Infinity, as which Python reads `1e400`, has none."""
+        if not Decimal(value).is_finite():
+            return None
         texts = self._nonterminals.numbers.texts(one.numbers)
         exact = Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
         for text in (
