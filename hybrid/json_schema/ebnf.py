@@ -111,7 +111,7 @@ def _alternatives(edges: list[Edge]) -> list[tuple[str | int, int]]:
             found["", target] = None
         elif kind == CALL:
             found[a, target] = None
-        else:
+        elif not _SURROGATES[0] <= a <= b <= _SURROGATES[1]:  # these are no characters
             ranges.setdefault(target, []).append((a, b))
     return [*((_class(tuple(some)), target) for target, some in ranges.items()), *found]
 
