@@ -159,6 +159,7 @@ def test_what_strict_mode_forbids_is_listed_once():
     [
         ("draft-04", jsonschema.Draft4Validator, {"const": 1}, 2),
         ("draft-07", jsonschema.Draft7Validator, arrays(prefixItems=[INTEGER]), ["a"]),
+        ("draft-07", jsonschema.Draft7Validator, arrays(contains=INTEGER, minContains=2), [1]),
     ],
 )
 def test_keywords_that_the_draft_does_not_know_are_listed(

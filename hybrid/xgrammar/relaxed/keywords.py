@@ -56,8 +56,9 @@ def permits_all(schema: Any) -> bool:
     return schema is True or (isinstance(schema, dict) and APPLIES.keys().isdisjoint(schema))
 
 
-def is_idle(keyword: str, node: dict[str, Any]) -> bool:
-    """Whether a keyword of a schema excludes no value."""
+def is_idle(keyword: str, node: dict[str, Any], has_counts: bool = True) -> bool:
+    """Whether a keyword of a schema excludes no value. In drafts before 2019-09, ``minContains`` has no
+    meaning; then `has_counts` is False."""
     value = node[keyword]
     if keyword in AT_LEAST:
         return _is_number(value) and value <= 0
@@ -65,7 +66,7 @@ def is_idle(keyword: str, node: dict[str, Any]) -> bool:
         most = node.get("maxItems")
         return value is not True or (_is_number(most) and most <= 1)
     if keyword == "contains":
-        return node.get("minContains") == 0 and "maxContains" not in node
+        return has_counts and node.get("minContains") == 0 and "maxContains" not in node
     if keyword in ("minContains", "maxContains"):
         return "contains" not in node or (keyword == "minContains" and value in (0, 1))
     if keyword in SCHEMAS:

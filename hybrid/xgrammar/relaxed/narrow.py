@@ -42,7 +42,7 @@ LATER: dict[str, frozenset[str]] = {
 NEWEST = frozenset({"prefixItems"})
 """The keywords that only 2020-12 has."""
 
-UNEVALUATED = frozenset({"unevaluatedItems", "unevaluatedProperties"})
+NEW = frozenset({"unevaluatedItems", "unevaluatedProperties", "minContains"})
 """The keywords that only 2019-09 and 2020-12 have."""
 
 
@@ -52,7 +52,7 @@ def unknown_to(named: Any) -> frozenset[str]:
         return frozenset()
     for draft, keywords in LATER.items():
         if draft in named:
-            return keywords | NEWEST | (frozenset() if draft == "2019-09" else UNEVALUATED)
+            return keywords | NEWEST | (frozenset() if draft == "2019-09" else NEW)
     return frozenset()
 
 

@@ -15,7 +15,9 @@ from typing import Any
 ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 STEPS_EACH = 256
 STEPS = 200_000
+COPIED_AT_ONCE = 16
 DISCRIMINATORS = 32
+LARGEST = 2**64
 
 OBJECT_SIGNS = ("properties", "additionalProperties", "unevaluatedProperties")
 ARRAY_SIGNS = ("items", "prefixItems", "unevaluatedItems")
@@ -79,16 +81,22 @@ class Kinds:
     Args:
         root: the document.
         alone: whether keywords beside ``$ref`` have no meaning, as in drafts before 2019-09.
+        has_const: whether ``const`` has a meaning, as in drafts from 6 on.
     """
 
-    def __init__(self, root: Any, alone: bool) -> None:
+    def __init__(self, root: Any, alone: bool, has_const: bool) -> None:
         self._root = root
         self._alone = alone
+        self._has_const = has_const
         self._steps = STEPS
         self._of_values: dict[int, frozenset[str]] = {}
+        self._keys_of: dict[int, frozenset[Any]] = {}
+        self._targets: dict[str, Any] = {}
 
     def of_values(self, values: list[Any]) -> frozenset[str]:
-        """Return the kinds of the values of a list in the document."""
+        """Return the kinds of the values of a list in the document, or of a list of one value."""
+        if len(values) == 1:
+            return frozenset({kind_of(values[0])})
         known = self._of_values.get(id(values))
         if known is None:
             known = self._of_values[id(values)] = frozenset(map(kind_of, values))
@@ -115,13 +123,14 @@ class Kinds:
         objects = []
         for option in options:
             node = self._followed(option)
-            constants = finite(node)
+            constants = self._finite(node)
             if constants is not None:
-                keys = set(map(_key, constants))
-                if keys & values:
+                keys = self._keys(constants)
+                self._steps -= len(keys) // COPIED_AT_ONCE
+                if not keys.isdisjoint(values) or self._steps < 0:
                     return False
                 values |= keys
-                of_values |= self.of_values(constants) if "const" not in node else {kind_of(constants[0])}
+                of_values |= self.of_values(constants)
                 continue
             kinds = self.allowed(node)
             if kinds == {"object"}:
@@ -150,8 +159,9 @@ class Kinds:
         optional = 0
         for node in objects:
             constants = self._constants(node, name)
-            keys = set(map(_key, constants or ()))
-            if not keys or keys & seen:
+            keys = self._keys(constants or [])
+            self._steps -= len(keys) // COPIED_AT_ONCE
+            if not keys or not keys.isdisjoint(seen):
                 return False
             seen |= keys
             required = node.get("required")
@@ -160,18 +170,44 @@ class Kinds:
 
     def _constants(self, node: dict[str, Any], name: str) -> list[Any] | None:
         properties = node.get("properties")
-        return finite(self._followed(properties.get(name))) if isinstance(properties, dict) else None
+        return self._finite(self._followed(properties.get(name))) if isinstance(properties, dict) else None
+
+    def _finite(self, schema: Any) -> list[Any] | None:
+        return finite(schema, self._has_const)
+
+    def _keys(self, values: list[Any]) -> frozenset[Any]:
+        """Return the keys of the values of a list in the document, or of a list of one value; none if no
+        steps are left."""
+        if len(values) == 1:
+            return frozenset({key_of(values[0])})
+        known = self._keys_of.get(id(values))
+        if known is None:
+            self._steps -= len(values)
+            if self._steps < 0:
+                return frozenset()
+            known = self._keys_of[id(values)] = frozenset(map(key_of, values))
+        return known
+
+    def _target(self, reference: Any) -> Any:
+        """Return the schema to which a reference leads; True if it allows any value."""
+        if not isinstance(reference, str):
+            return True
+        if reference not in self._targets:
+            found = local_target(self._root, reference)
+            self._targets[reference] = True if found is None else found
+        return self._targets[reference]
 
     def _followed(self, schema: Any) -> Any:
         """Return the schema to which a chain of references leads; True if it leads elsewhere."""
         for _ in range(STEPS_EACH):
             if not isinstance(schema, dict) or "$ref" not in schema:
                 return schema
-            if not self._alone and (finite(schema) is not None or "type" in schema):
+            if not self._alone and (self._finite(schema) is not None or "type" in schema):
                 return schema
-            schema = local_target(self._root, schema["$ref"])
-            if schema is None:
+            self._steps -= 1
+            if self._steps < 0:
                 return True
+            schema = self._target(schema["$ref"])
         return True
 
     def _reach(self, schema: Any, default: str, look: Any) -> frozenset[str]:
@@ -194,8 +230,7 @@ class Kinds:
 
     def _written(self, node: dict[str, Any], waiting: list[Any], default: str) -> frozenset[str]:
         if "$ref" in node:
-            target = local_target(self._root, node["$ref"])
-            waiting.append(True if target is None else target)
+            waiting.append(self._target(node["$ref"]))
             return frozenset()
         if "const" in node:
             return frozenset({kind_of(node["const"])})
@@ -220,14 +255,13 @@ class Kinds:
     def _allowed(self, node: dict[str, Any], waiting: list[Any], default: str) -> frozenset[str]:
         del default
         if "$ref" in node and (self._alone or "type" not in node):
-            target = local_target(self._root, node["$ref"])
-            waiting.append(True if target is None else target)
+            waiting.append(self._target(node["$ref"]))
             return frozenset()
         if types_of(node):
             return frozenset(types_of(node))
-        constants = finite(node)
+        constants = self._finite(node)
         if constants is not None:
-            return frozenset({kind_of(node["const"])}) if "const" in node else self.of_values(constants)
+            return self.of_values(constants)
         for keyword in ("anyOf", "oneOf"):
             if isinstance(node.get(keyword), list):
                 self._steps -= len(node[keyword])
@@ -242,19 +276,22 @@ class Kinds:
         return ALL
 
 
-def finite(schema: Any) -> list[Any] | None:
+def finite(schema: Any, has_const: bool = True) -> list[Any] | None:
     """Return the values that a schema lists one by one; None if it does not."""
     if not isinstance(schema, dict):
         return None
-    if "const" in schema:
+    if has_const and "const" in schema:
         return [schema["const"]]
     values = schema.get("enum")
     return values if isinstance(values, list) else None
 
 
-def _key(value: Any) -> Any:
-    """Return a key that is equal for equal values. All objects have the same key, and so have all arrays."""
+def key_of(value: Any) -> Any:
+    """Return a key that is equal for equal values. All objects have the same key, and so have all arrays, and
+    all numbers beyond 64 bits, many of which may have the same hash."""
     kind = kind_of(value)
     if kind in ("object", "array"):
         return kind
-    return ("number" if kind == "integer" else kind, value)
+    if kind in ("integer", "number"):
+        return ("number", value) if abs(value) < LARGEST else "number"
+    return kind, value

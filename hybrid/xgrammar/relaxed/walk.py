@@ -34,6 +34,7 @@ from hybrid.xgrammar.relaxed.values import (
     ALL,
     Kinds,
     covers,
+    key_of,
     kind_of,
     local_target,
     reference_parts,
@@ -127,7 +128,9 @@ class Walk:
         self._any_order = any_order
         named = root.get("$schema") if isinstance(root, dict) else None
         self._alone = isinstance(named, str) and any(draft in named for draft in ALONE)
-        self._kinds = Kinds(root, self._alone)
+        self._unknown = unknown_to(named)
+        self._has_counts = "minContains" not in self._unknown
+        self._kinds = Kinds(root, self._alone, "const" not in self._unknown)
         self._found: dict[tuple[str, str], Relaxation] = {}
         self._waiting: list[tuple[Any, Path, str]] = [(root, None, "")]
         self._later: list[tuple[Any, Path, str]] = []
@@ -135,7 +138,6 @@ class Walk:
         self._parts: list[tuple[dict[str, Any], Path]] = []
         self._ambiguous = False
         self._narrowed: dict[tuple[str, str], Narrowing] = {}
-        self._unknown = unknown_to(named)
         self._closed: list[tuple[Path, str]] = []
         self._ordered: list[tuple[Path, str]] = []
 
@@ -245,7 +247,7 @@ class Walk:
                 continue
             if keyword == "type" and covers(types_of(node), kinds):
                 continue
-            if not is_idle(keyword, node):
+            if not is_idle(keyword, node, self._has_counts):
                 self._list(path, keyword, reason)
 
     def _constants(self, node: dict[str, Any], path: Path, branch: str, values: list[Any]) -> None:
@@ -261,12 +263,15 @@ class Walk:
         kinds = frozenset(map(kind_of, values))
         for keyword, bound in node.items():
             about = APPLIES.get(keyword)
-            if keyword == branch or about is None or not about & kinds or is_idle(keyword, node):
+            if keyword == branch or about is None or not about & kinds:
+                continue
+            if is_idle(keyword, node, self._has_counts):
                 continue
             if keyword == "type":
                 kept = covers(types_of(node), kinds)
             elif keyword == "enum":
-                kept = isinstance(bound, list) and all(value in bound for value in values)
+                key = key_of(node["const"])
+                kept = isinstance(key, tuple) and isinstance(bound, list) and key in map(key_of, bound)
             else:
                 kept = all(fits(keyword, value, bound) for value in values if kind_of(value) in about)
             if not kept:
