@@ -63,6 +63,8 @@ LIMITS: list[tuple[Any, str, str]] = [
     (objects(patternProperties={"^a": INTEGER}, additionalProperties=False), '{"ab":1}', ""),
     (objects(propertyNames={"minLength": 1}), r'{"\"":1}', "/propertyNames/minLength"),
     (arrays(items=strings(pattern="a")), '["ba"]', "/items/pattern"),
+    (objects(propertyNames={"pattern": "^a$"}, additionalProperties={"pattern": "^a$"}),
+     '{"a":5}', "/additionalProperties/pattern"),
     ({"$ref": "#/$defs/x", "$defs": {"x": strings(maxLength=3)}}, r'"\n"', "/$defs/x/maxLength"),
     ({"anyOf": [INTEGER, strings(pattern="a")]}, '"ba"', "/anyOf/1/pattern"),
 ]  # fmt: skip

@@ -125,6 +125,8 @@ GAPS: list[tuple[Any, Any, str]] = [
      {"a/b~": [1, 1]}, "/properties/a~1b~0/uniqueItems"),
     (arrays(prefixItems=[{"minimum": 1}]), [0], "/prefixItems/0/minimum"),
     ({"type": ["string", "integer"], "multipleOf": 2000}, 1, "/multipleOf"),
+    (objects(properties={"a": {"title": "x", "minLength": 1}, "b": objects(propertyNames={"minLength": 1})}),
+     {"b": {"": 1}}, "/properties/b/propertyNames/minLength"),
 ]  # fmt: skip
 
 
@@ -346,6 +348,24 @@ def test_large_and_deep_schemas_are_listed_in_linear_time():
     text = '{"items":' * 10_000 + "{}" + "}" * 10_000
     assert len(find_differences(text).relaxed) <= 1  # Python's reader may refuse it, and says so
     assert time.process_time() - began < 15
+
+
+def test_pointers_that_would_take_much_memory_are_left_out():
+    inner = objects(properties={f"k{number}": {"minimum": 1} for number in range(5000)})
+    differences = find_differences(json.dumps(objects(properties={"a" * 10_000: inner})))
+    assert sum(len(one.pointer) for one in differences.relaxed) < 5_000_000
+    assert differences.relaxed[-1].keyword == "" and "more places" in differences.relaxed[-1].reason
+
+
+def test_names_that_look_like_several_members_are_listed():
+    def closed(**more: Any) -> dict[str, Any]:
+        return objects(additionalProperties=False, description='a "name":', **more)
+
+    first = closed(properties={"x": True, "y": strings()})
+    schema = closed(properties={"p": first, "q": closed(properties={'x":true,"y': strings()})})
+    assert takes(compile_plain(schema), '{"q":{"x":1,"y":"a"}}')  # XGrammar takes q for p
+    assert found(schema) == [""]
+    assert found(closed(properties={"p": first, 'q"': {}})) == []
 
 
 def test_numbers_beyond_doubles_are_compared_as_they_are_written():

@@ -25,9 +25,11 @@ They are listed if they could exclude a value that the branch allows.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hybrid.xgrammar.relaxed.twins import has_forged_names
 from hybrid.xgrammar.relaxed.walk import Differences, Narrowing, Relaxation, Walk
 
 __all__ = [
@@ -42,6 +44,8 @@ __all__ = [
 ]
 
 UNREADABLE = "it is unknown how XGrammar reads the schema: {}"
+FORGED = "XGrammar may confuse any parts, because a name contains a quotation mark and a colon"
+_MAY_BE_FORGED = re.compile(r'(?:\\"|\\u0022)(?::|\\u003[aA])')
 NAMED_IN_ERRORS = 3
 
 
@@ -88,7 +92,11 @@ def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool =
     except (ValueError, RecursionError) as error:
         why = UNREADABLE.format(error)
         return Differences((Relaxation("", "", why),), (Narrowing("", "", why),))
-    return Walk(root, strict_mode, any_order).run()
+    differences = Walk(root, strict_mode, any_order).run()
+    if _MAY_BE_FORGED.search(schema) and has_forged_names(root):
+        relaxed, narrowed = differences
+        return Differences((Relaxation("", "", FORGED), *relaxed), (Narrowing("", "", FORGED), *narrowed))
+    return differences
 
 
 def differences_of(schema: SchemaText | None) -> Differences:

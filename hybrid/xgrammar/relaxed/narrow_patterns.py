@@ -14,7 +14,6 @@ backslash or a control character can only be written if the pattern spells out a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, split
 
@@ -38,7 +37,6 @@ BRACKETED = {"\\s": True, "\\S": True, "\\W": True, "\\D": True, "\\w": False, "
 """For each class, whether it has characters that JSON escapes."""
 
 
-@lru_cache(maxsize=4096)
 def pattern_limit(pattern: str) -> str:
     """Say which texts that a pattern allows cannot be written; empty if none are known."""
     pieces = split(pattern)

@@ -2,14 +2,19 @@
 
 What: `find_twins` finds them. XGrammar reads a part once, and recognises it again by its text. In this text
 it skips ``title``, ``description`` and other annotations, even if these are names of properties or of members
-of a constant. If two parts differ only there, the second one gets the grammar of the first.
-When: by `hybrid.xgrammar.relaxed`, for schemas with such a name.
+of a constant. If two parts differ only there, the second one gets the grammar of the first. So does a part
+without ``type`` if an equal one is read as strings, because it is the value of ``propertyNames``.
+`has_forged_names` says whether names can make the texts of quite different parts equal.
+When: by `hybrid.xgrammar.relaxed`, for schemas with such a name or such a part.
 Limits: any two parts of the document are compared, even if XGrammar reads only one of them.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from hybrid.xgrammar.relaxed.keywords import APPLIES
+from hybrid.xgrammar.relaxed.values import key_of
 
 SKIPPED = frozenset(
     {
@@ -20,7 +25,8 @@ SKIPPED = frozenset(
 """The keys that XGrammar 0.2.8 skips when it compares parts of a schema."""
 
 MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-SCHEMA, MAP, DATA = 0, 1, 2
+BRANCHES = frozenset({"$ref", "const", "enum", "anyOf", "oneOf", "allOf", "type"})
+SCHEMA, MAP, DATA, NAMES = 0, 1, 2, 3
 
 
 def skipped_names(node: dict[str, Any]) -> str:
@@ -35,6 +41,26 @@ def skipped_names(node: dict[str, Any]) -> str:
     if isinstance(values, list) and any(isinstance(value, (dict, list)) for value in values):
         return "enum"
     return ""
+
+
+def is_typed(node: dict[str, Any]) -> bool:
+    """Whether XGrammar reads a part in the same way in ``propertyNames`` and elsewhere."""
+    return not BRANCHES.isdisjoint(node)
+
+
+def has_forged_names(root: Any) -> bool:
+    """Whether a name contains a quotation mark and a colon. XGrammar writes names into its texts without
+    escapes, so that such a name may look like several members."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            if any('":' in name for name in node):
+                return True
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return False
 
 
 def find_twins(root: Any) -> dict[int, str]:
@@ -59,14 +85,17 @@ def find_twins(root: Any) -> dict[int, str]:
             waiting.extend((child, _mode_of(mode, key), False) for key, child in items)
             continue
         less, exact = _texts(node, mode, result, numbers)
+        if mode == NAMES and isinstance(node, dict) and not is_typed(node):
+            exact = numbers.setdefault(("names", exact), len(numbers))
         result[id(node)] = (less, exact)
-        if mode == SCHEMA and isinstance(node, dict):
+        if mode in (SCHEMA, NAMES) and isinstance(node, dict):
             groups.setdefault(less, {}).setdefault(exact, []).append(node)
     twins = {}
     for group in groups.values():
         if len(group) > 1:
             members = [node for nodes in group.values() for node in nodes]
             keyword = next(filter(None, map(skipped_names, members)), "")
+            keyword = keyword or next((word for word in members[0] if word in APPLIES), "")
             twins.update({id(node): keyword for node in members if keyword})
     return twins
 
@@ -78,6 +107,8 @@ def _mode_of(mode: int, key: str | None) -> int:
         return mode
     if key in MAPS:
         return MAP
+    if key == "propertyNames":
+        return NAMES
     return DATA if key in ("const", "enum") else SCHEMA
 
 
@@ -92,7 +123,7 @@ def _texts(
     def of(child: Any) -> tuple[int, int]:
         if isinstance(child, (dict, list)):
             return result[id(child)]
-        leaf = number((type(child), child))
+        leaf = number((type(child), key_of(child)))
         return leaf, leaf
 
     if isinstance(node, list):
@@ -100,5 +131,5 @@ def _texts(
         return number(("[", *(less for less, _ in pairs))), number(("[", *(exact for _, exact in pairs)))
     named = {key: of(child) for key, child in node.items()}
     less = number(("{", *sorted((key, one) for key, (one, _) in named.items() if key not in SKIPPED)))
-    shown = [key for key in named if mode != SCHEMA or key not in SKIPPED]
+    shown = [key for key in named if mode in (MAP, DATA) or key not in SKIPPED]
     return less, number(("{", *sorted((key, named[key][1]) for key in shown)))

@@ -29,7 +29,7 @@ from hybrid.xgrammar.relaxed.narrow import (
 )
 from hybrid.xgrammar.relaxed.objects import NEXT_TO, Gap, is_open, object_gaps
 from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
-from hybrid.xgrammar.relaxed.twins import find_twins, skipped_names
+from hybrid.xgrammar.relaxed.twins import find_twins, is_typed, skipped_names
 from hybrid.xgrammar.relaxed.values import (
     ALL,
     Kinds,
@@ -44,9 +44,16 @@ from hybrid.xgrammar.relaxed.values import (
 UNREAD = "XGrammar does not read it"
 ANY = "without a type, XGrammar allows any value here"
 OTHER_DRAFT = "this keyword does not exist in the draft that $schema names, but XGrammar enforces it"
-TWIN = "XGrammar confuses this part with another one that differs only in a title or description"
+TWIN = (
+    "XGrammar confuses this part with another one that differs only in a title or description, "
+    "or is equal and used by propertyNames"
+)
 AS_ANY_OF = "XGrammar reads it as anyOf, and not all options are known to exclude each other"
 OTHER_PATH = "XGrammar reads another path, because it does not decode escapes (~1, %25) and skips empty names"
+
+MORE = "there are more places, which are not listed because their pointers are too long"
+MOST_CHARACTERS = 4_000_000
+"""The most characters of all pointers together: their number may grow with the square of the schema's."""
 
 ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
 """The drafts, as named by ``$schema``, in which keywords beside ``$ref`` have no meaning."""
@@ -137,6 +144,7 @@ class Walk:
         self._seen: set[tuple[int, str]] = set()
         self._parts: list[tuple[dict[str, Any], Path]] = []
         self._ambiguous = False
+        self._characters = MOST_CHARACTERS
         self._narrowed: dict[tuple[str, str], Narrowing] = {}
         self._closed: list[tuple[Path, str]] = []
         self._ordered: list[tuple[Path, str]] = []
@@ -150,7 +158,7 @@ class Walk:
             if isinstance(node, dict) and (id(node), default) not in self._seen:
                 self._seen.add((id(node), default))
                 self._parts.append((node, path))
-                self._ambiguous = self._ambiguous or bool(skipped_names(node))
+                self._ambiguous |= bool(skipped_names(node)) or (default != "" and not is_typed(node))
                 begun = len(self._waiting)
                 self._part(node, path, default)
                 self._waiting[begun:] = self._waiting[begun:][::-1]
@@ -165,12 +173,25 @@ class Walk:
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
 
     def _list(self, path: Path, keyword: str, reason: str, *more: str) -> None:
-        pointer = _pointer((path, keyword), more)
-        self._found.setdefault((pointer, keyword), Relaxation(pointer, keyword, reason))
+        one = Relaxation(self._pointer_to((path, keyword), more), keyword, reason)
+        if self._characters < 0:
+            one = Relaxation("", "", MORE)
+        self._found.setdefault(one[:2], one)
 
     def _limit(self, path: Path, gap: Gap) -> None:
-        pointer = _pointer((path, gap.keyword), tuple(filter(None, [gap.inside])))
-        self._narrowed.setdefault((pointer, gap.keyword), Narrowing(pointer, gap.keyword, gap.reason))
+        pointer = self._pointer_to((path, gap.keyword), tuple(filter(None, [gap.inside])))
+        one = Narrowing(pointer, gap.keyword, gap.reason)
+        if self._characters < 0:
+            one = Narrowing("", "", MORE)
+        self._narrowed.setdefault(one[:2], one)
+
+    def _pointer_to(self, path: Path, more: tuple[str, ...]) -> str:
+        """Return a pointer, and count its characters. If there are too many, return an empty one."""
+        if self._characters < 0:
+            return ""
+        pointer = _pointer(path, more)
+        self._characters -= len(pointer)
+        return pointer
 
     def _limit_all(self, places: list[tuple[Path, str]], reason: str) -> None:
         """List a narrowing that concerns many places once."""
