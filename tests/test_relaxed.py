@@ -234,6 +234,13 @@ def test_beside_a_reference_older_drafts_say_nothing():
     assert found({"$schema": "http://json-schema.org/draft-07/schema#", **schema}) == []
 
 
+def test_references_are_read_as_both_versions_of_xgrammar_do():
+    parts = {"a~1b": strings(), "a/b": arrays(uniqueItems=True), "l": [INTEGER, arrays(uniqueItems=True)]}
+    refs = {"#/$defs/a~1b": ["/$ref", "/$defs/a~1b/uniqueItems"], "#/$defs/l/1": ["/$defs/l/1/uniqueItems"]}
+    refs |= {"#/$defs//a~1b": ["/$ref"], "#/%24defs/a~1b": ["/$defs/a~1b/uniqueItems"], "#/l/2": ["/$ref"]}
+    assert {ref: found({"$ref": ref, "$defs": parts}) for ref in refs} == refs
+
+
 @pytest.mark.parametrize(
     ("draft", "schema", "instance", "pointer"),
     [

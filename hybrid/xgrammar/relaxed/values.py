@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import unquote
 
 ALL = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
 STEPS_EACH = 256
@@ -55,24 +56,40 @@ def types_of(node: dict[str, Any]) -> list[str]:
     return [one for one in named if isinstance(one, str)] if isinstance(named, list) else []
 
 
-def local_target(root: Any, reference: Any) -> Any:
-    """Return the node of this document to which XGrammar follows a reference; None if it allows any value
-    there."""
+def local_targets(root: Any, reference: Any) -> list[tuple[list[str], Any]]:
+    """Return the nodes of this document to which XGrammar may follow a reference, each with the names that
+    lead to it; none if it allows any value there.
+
+    Before 0.2.9, XGrammar decodes nothing, skips empty names, and refuses references that then lead nowhere.
+    If there are two nodes, that version takes the first, and 0.2.9 the second.
+    """
     if reference == "#":
-        return root
+        return [([], root)]
     if not isinstance(reference, str) or not reference.startswith("#/"):
-        return None
-    node = root
-    for name in reference_parts(reference):
-        if not isinstance(node, dict) or name not in node:
+        return []
+    readings = [list(filter(None, reference[2:].split("/")))]
+    decoded = decoded_names(reference)
+    if decoded != readings[0]:
+        readings.append(decoded)
+    found = [(names, _node_at(root, names)) for names in readings]
+    return [(names, node) for names, node in found if node is not None]
+
+
+def decoded_names(reference: str) -> list[str]:
+    """Return the names in a reference that begins with ``#/``, as RFC 6901 and 3986 decode them."""
+    names = unquote(reference[2:]).split("/")
+    return [name.replace("~1", "/").replace("~0", "~") for name in names]
+
+
+def _node_at(node: Any, names: list[str]) -> Any:
+    for name in names:
+        if isinstance(node, dict):
+            node = node.get(name)
+        elif isinstance(node, list) and name.isdecimal() and len(name) < 10 and int(name) < len(node):
+            node = node[int(name)]
+        else:
             return None
-        node = node[name]
     return node
-
-
-def reference_parts(reference: str) -> list[str]:
-    """Return the names in a reference as XGrammar reads them: it decodes nothing, and skips empty ones."""
-    return [name for name in reference[2:].split("/") if name]
 
 
 class Kinds:
@@ -193,8 +210,8 @@ class Kinds:
         if not isinstance(reference, str):
             return True
         if reference not in self._targets:
-            found = local_target(self._root, reference)
-            self._targets[reference] = True if found is None else found
+            found = local_targets(self._root, reference)
+            self._targets[reference] = found[0][1] if found else True
         return self._targets[reference]
 
     def _followed(self, schema: Any) -> Any:

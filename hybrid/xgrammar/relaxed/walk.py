@@ -34,10 +34,10 @@ from hybrid.xgrammar.relaxed.values import (
     ALL,
     Kinds,
     covers,
+    decoded_names,
     key_of,
     kind_of,
-    local_target,
-    reference_parts,
+    local_targets,
     types_of,
 )
 
@@ -49,7 +49,9 @@ TWIN = (
     "or is equal and used by propertyNames"
 )
 AS_ANY_OF = "XGrammar reads it as anyOf, and not all options are known to exclude each other"
-OTHER_PATH = "XGrammar reads another path, because it does not decode escapes (~1, %25) and skips empty names"
+OTHER_PATH = (
+    "before 0.2.9, XGrammar decodes no escapes (~1, %25) and skips empty names, and reads another path"
+)
 
 MORE = "there are more places, which are not listed because their pointers are too long"
 MOST_CHARACTERS = 4_000_000
@@ -240,15 +242,14 @@ class Walk:
 
     def _reference(self, node: dict[str, Any], path: Path) -> None:
         reference = node["$ref"]
-        target = local_target(self._root, reference)
-        if target is None:
+        targets = local_targets(self._root, reference)
+        if not targets:
             self._list(path, "$ref", "only '#' and '#/...' are followed; others allow any value")
-        else:
-            parts = reference_parts(reference)
-            if "~" in reference or "%" in reference or len(parts) != reference.count("/"):
-                self._list(path, "$ref", OTHER_PATH)
+        elif reference != "#" and targets[0][0] != decoded_names(reference):
+            self._list(path, "$ref", OTHER_PATH)
+        for names, target in targets:
             place: Path = None
-            for name in parts:
+            for name in names:
                 place = (place, name)
             self._later.append((target, place, ""))
         if not self._alone:
