@@ -91,7 +91,8 @@ GAPS: list[tuple[Any, Any, str]] = [
     (strings(pattern="^a*$", maxLength=1), "aa", "/maxLength"),
     (strings(format="uuid", maxLength=1), "0" * 8 + "-0000" * 3 + "-" + "0" * 12, "/maxLength"),
     (strings(pattern="(?=b)a"), "a", "/pattern"), (strings(pattern="x^a"), "xa", "/pattern"),
-    (strings(pattern="^(^a)*$"), "aa", "/pattern"), (strings(pattern=r"^\S$"), "\u2003", "/pattern"),
+    (strings(pattern="^(^a)*$"), "aa", "/pattern"),
+    (strings(pattern="^c(ba+)?$"), "ca", "/pattern"), (strings(pattern=r"^\S$"), "\u2003", "/pattern"),
     (arrays(uniqueItems=True), [1, 1], "/uniqueItems"), (arrays(contains=INTEGER), ["a"], "/contains"),
     (arrays(contains=INTEGER, minContains=2), ["a", 1], "/minContains"),
     (arrays(contains=INTEGER, minContains=0, maxContains=1), [1, 1], "/maxContains"),
@@ -261,9 +262,10 @@ def test_keywords_have_no_meaning_in_drafts_without_them(
 
 PATTERNS = {
     True: ["(a$|b)c", "a|b^", r"[\^$]^", r"[^\s]", r"a\Z", "(?i)a", "a++", 'a"', '["]', "[\\x00-\\x1f]",
-           r"\\", "é", "\\"],
+           r"\\", "é", "\\", "^(ba+)?$", "c(ba*)??c", "^(b(a+))?$", "(c|ba{2,})?", "(ba+c*$)?", "(a{2,})?"],
     False: ["^a$", "^(a|^b)$", "(^a$)|(^b$)", "(a|$)", r"[\^$]*\$", r"\s[^a]\/\.", "(?:a)(?<n>b)", "a+?",
-            "[\\x00- ]", '[^"]', "(((", "[a"],
+            "[\\x00- ]", '[^"]', "(((", "[a",
+            "^(a+)?$", "(ba+c)?", "(ba?)?", "(ba+){0,1}", "(ba+)*", "([a-z]{1,9}|b)?", "b+", "(ba{2})?"],
 }  # fmt: skip
 
 

@@ -39,6 +39,8 @@ QUANTIFIERS = "*+?{"
 SPECIAL = '"\\'
 CLASS_LETTERS = "dDwWsS"
 CONTROL_LETTERS = "nrtfv0"
+CLOSED, ALL, OPEN = 0, 1, 2
+"""How a part of a pattern ends: without a repeat, as one whole repeat, or with a repeat after something."""
 
 
 class Piece(NamedTuple):
@@ -71,6 +73,8 @@ def pattern_gap(pattern: str) -> str:
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"
+    if _skips_beginnings(pieces):
+        return "of an optional group that ends with a repeat, XGrammar allows the repeat alone"
     if _anchored_inside(pieces) or _anchored_inside(reversed_pieces(pieces)):
         return "anchors in the middle are ignored"
     if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
@@ -182,6 +186,38 @@ def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
         ranges.append((ord(letters[at].character), ord(letters[last].character)))
         at = last + 1
     return ranges
+
+
+def _skips_beginnings(pieces: list[Piece]) -> bool:
+    """Whether an optional group ends with a repeat after something else, as in ``(ab+)?``."""
+    ends, last, begun = CLOSED, CLOSED, False  # of earlier alternatives, and of this one
+    outside: list[tuple[int, int, bool]] = []
+    for before, piece in pairwise([Piece("", ""), *pieces]):
+        if piece.kind == "quantifier":
+            if before.kind == "quantifier":
+                continue
+            if piece.text == "?":
+                if before.kind == ")" and last == OPEN:
+                    return True
+                last = CLOSED
+            elif piece.text in "*+" or "," in piece.text:
+                is_all = not begun and last == CLOSED and piece.text[:3] in ("*", "+", "{0,", "{1,")
+                last = ALL if is_all else OPEN
+            continue
+        if before.kind not in ("", "(", "|", "^"):
+            begun = True
+        if piece.kind == "(":
+            outside.append((ends, last, begun))
+            ends, last, begun = CLOSED, CLOSED, False
+        elif piece.kind == ")":
+            inside = max(ends, last)
+            ends, _, begun = outside.pop() if outside else (CLOSED, CLOSED, True)
+            last = OPEN if inside and begun else inside
+        elif piece.kind == "|":
+            ends, last, begun = max(ends, last), CLOSED, False
+        elif piece.kind not in "^$":
+            last = CLOSED
+    return False
 
 
 def _anchored_inside(pieces: list[Piece]) -> bool:
