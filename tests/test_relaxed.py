@@ -406,6 +406,12 @@ def test_malformed_keywords_that_xgrammar_does_not_read_do_no_harm():
     assert taken > 100
 
 
+@pytest.mark.parametrize("schema", ['{"enum":5}', '{"type":"object","properties":5}', '{"minimum":'])
+def test_malformed_schemas_which_a_file_may_contain_are_called_unreadable(schema: str):
+    (only,) = find_differences(schema).relaxed
+    assert only.keyword == "" and "unknown" in only.reason
+
+
 @pytest.fixture(scope="module")
 def compiler() -> GrammarCompiler:
     return GrammarCompiler(bytes_info(), strategy="engine")

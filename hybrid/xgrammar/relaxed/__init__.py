@@ -89,10 +89,11 @@ def find_differences(schema: str, *, strict_mode: bool = True, any_order: bool =
     """
     try:
         root = json.loads(schema)
-    except (ValueError, RecursionError) as error:
+        differences = Walk(root, strict_mode, any_order).run()
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # not JSON for Python, or malformed: XGrammar refuses that, but a file may contain it
         why = UNREADABLE.format(error)
         return Differences((Relaxation("", "", why),), (Narrowing("", "", why),))
-    differences = Walk(root, strict_mode, any_order).run()
     if _MAY_BE_FORGED.search(schema) and has_forged_names(root):
         relaxed, narrowed = differences
         return Differences((Relaxation("", "", FORGED), *relaxed), (Narrowing("", "", FORGED), *narrowed))
