@@ -42,6 +42,21 @@ def test_full_tables_begin_anew_with_the_same_masks() -> None:
     sides.mask()
 
 
+def test_tables_that_idle_matchers_keep_are_counted() -> None:
+    compiled = compiled_of('root ::= "(" root ")" | "a"')
+    classifier = compiled.classifier
+    idle = GrammarMatcher(compiled)
+    assert idle.accept_string("(" * 5000)
+    for renewals in (1, 2):
+        before, held = compiled.memory_size_bytes, classifier.session.store.nbytes
+        with classifier.lock:
+            empty = classifier.renew().store.nbytes
+        # the second one replaces tables in which no matcher is
+        assert compiled.memory_size_bytes - before == (empty if renewals == 1 else empty - held)
+    assert idle.accept_string("(")  # moves on
+    assert compiled.memory_size_bytes < before
+
+
 @pytest.mark.parametrize("grammar", [NESTED, 'root ::= e\ne ::= e "+" e | "(" e ")" | "a"{1,3}'])
 def test_what_migrates_is_the_same(grammar: str) -> None:
     """Every configuration of one store is the same after it was copied to another store and back."""

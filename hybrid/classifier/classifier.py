@@ -15,6 +15,7 @@ graph structured stacks (Tomita 1985).
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -157,6 +158,7 @@ class Classifier:
         self.lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._after_torn_fork)
         self.is_used = False
         self.is_refused = False
+        self._former: tuple[weakref.ref[Session], ...] = ()  # sessions that matchers may still be in
         self.session = self._new_session(0)
 
     @property
@@ -203,9 +205,14 @@ class Classifier:
 
     @property
     def memory_size_bytes(self) -> int:
-        """Bytes held now."""
+        """Bytes held now, also by earlier sessions, each of which lives until its last matcher moves on."""
         session = self.session
         size = session.store.nbytes + (self.limit // 2 - session.left) + session.gather.memory_size_bytes
+        for ref in self._former:
+            former = ref()
+            if former is not None:
+                size += former.store.nbytes + (self.limit // 2 - former.left)
+                size += 0 if former.gather is session.gather else former.gather.memory_size_bytes
         return size + self._kept_bytes
 
     def _count_kept(self) -> None:
@@ -217,8 +224,10 @@ class Classifier:
 
     def renew(self) -> Session:
         """Start a new session with empty tables."""
-        self.session = self._new_session(self.session.serial + 1)
-        return self.session
+        session = self._new_session(self.session.serial + 1)
+        former = (*(ref for ref in self._former if ref() is not None), weakref.ref(self.session))
+        self._former, self.session = former, session
+        return session
 
     def _after_torn_fork(self) -> None:
         """Handle a fork that happened while a thread was writing to the tables. Matchers refer only to what
