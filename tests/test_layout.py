@@ -27,7 +27,7 @@ MOST_LINES, MOST_LINES_A_FUNCTION = 500, 120
 PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
-    "atomic, errors, source_check, context_values, weak_methods",
+    "atomic, bounded_cache, errors, source_check, context_values, weak_methods",
     "forks, store",
     "deadline",
     "arguments, arrays, bounds, json_text",

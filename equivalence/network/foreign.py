@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.bounded_cache import cached
 from equivalence.deadline import Deadline
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
@@ -105,7 +105,7 @@ def _called(made: ForeignRule, callees: list[int]) -> ForeignRule:
     return ForeignRule(tuple(automata), tuple(repeats))
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _tags(tags: tuple[tuple[bytes, int], ...], loop: int, excluded: tuple[bytes, ...]) -> ForeignRule:
     """The automata of a tag dispatch that calls rules 0, 1, 2 ...
 
@@ -196,7 +196,7 @@ def _grammar(data: list[int], starts: list[int], rules: list[list[Any]]) -> dict
     }
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _context_free(expression_type: int, body: tuple[int, ...]) -> ForeignRule:
     sub = _grammar([expression_type, len(body), *body], [0], [serial.plain_rule("root", 0)])
     # the first entry of a pattern says whether it is a pattern of a JSON string

@@ -9,8 +9,8 @@ Limits: at most `MOST_RANGES` ranges are written.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.syntax import LAST, Ranges, joined, others
 
 MOST_RANGES = 12
@@ -53,7 +53,7 @@ def spans(values: Iterable[int]) -> str:
     return ", ".join(parts)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
     """The bytes with which the characters of a set begin in UTF-8."""
     found: set[int] = set()

@@ -11,8 +11,9 @@ and there is no recursion.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple
+
+from equivalence.bounded_cache import cached
 
 MOST_TIMES, MOST_STATES = 128, 50_000
 """A repeat of more times, or with more states, is counted and not expanded. If it is counted only because of
@@ -103,7 +104,7 @@ def size_bound(pattern: str) -> Bound | None:
     return Bound(ANY_STATES * positions, 2.0 * (1 + pattern.count("(")) * positions**2)
 
 
-@lru_cache(maxsize=256)  # dates, names and so on recur; each takes 0.1 ms
+@cached(256)  # dates, names and so on recur; each takes 0.1 ms
 def pattern_size(pattern: str) -> Size:
     """Estimate the size to which a pattern expands."""
     outer: list[tuple[list[Size], list[Size]]] = []

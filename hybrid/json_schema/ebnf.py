@@ -10,8 +10,8 @@ Limits: there are about as many rules as states, so the text of a large schema i
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
 
@@ -116,7 +116,7 @@ def _alternatives(edges: list[Edge]) -> list[tuple[str | int, int]]:
     return [*((_class(tuple(some)), target) for target, some in ranges.items()), *found]
 
 
-@lru_cache(maxsize=4096)
+@cached(4096)
 def _class(ranges: tuple[tuple[int, int], ...]) -> str:
     """Return a character class without surrogates; a single character as a text."""
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:

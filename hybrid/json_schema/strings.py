@@ -12,9 +12,9 @@ allowed (`grids.py`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.errors import shown
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
@@ -455,11 +455,11 @@ def _as_pieces(language: Automaton) -> Iterator[Piece]:
         yield repeated_set(language) or Piece(language)
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
     return sign_vectors(automata, bound)
 
 
-@lru_cache(maxsize=16)
+@cached(16)
 def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
     return grid_of(language, least, most, bound)

@@ -23,6 +23,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.closure import predecessors_of
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import (
     minimised,
@@ -104,6 +105,11 @@ class Automaton:
     def n_states(self) -> int:
         """Its states."""
         return len(self.accepting)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory, together with its rows."""
+        return 220 * len(self.ranges) + 80 * len(self.accepting) + 500
 
     @property
     def is_empty(self) -> bool:
@@ -263,7 +269,7 @@ def _rerouted(row: Row, below: dict[int, int]) -> Row:
     return tuple(found)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def one_of(ranges: Ranges) -> Automaton:
     """Return the language of single characters from some ranges."""
     if not ranges:

@@ -12,13 +12,13 @@ characters complete, too. For other languages, states count up to the lower boun
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.closure import predecessors_of
+from equivalence.bounded_cache import cached
 from equivalence.network.counted_automata import CountedAutomaton
 from hybrid.json_schema.languages.automaton import (
     Automaton,
@@ -62,7 +62,7 @@ class CountedLanguage(NamedTuple):
     automaton: CountedAutomaton
 
 
-@lru_cache(maxsize=64)
+@cached(64)
 def counted_language(language: Automaton, least: int, most: int | None) -> CountedLanguage | None:
     """Return the counted language of the texts of a language with `least` to `most` characters; None if they
     cannot be counted like this."""
@@ -99,7 +99,7 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
     return found is None or found <= MOST_LISTED
 
 
-@lru_cache(maxsize=256)
+@cached(256)
 def n_texts(language: Automaton, least: int, most: int, limit: int) -> int | None:
     """Return the number of texts with `least` to `most` characters, or `limit` + 1 if there are more.
 

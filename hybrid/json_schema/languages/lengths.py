@@ -11,11 +11,11 @@ parser counts) or `grids.py`.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import (
     Automaton,
     empty,
@@ -95,7 +95,7 @@ def repeated_set(language: Automaton) -> Piece | None:
     return Piece(EMPTY_TEXT, characters, shortest, n)
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def with_length(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Piece, ...]]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import product
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, combine, words
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.number_machines import MOST_ATOMS, Bound, Machine, Residue, read_numbers
@@ -64,7 +64,7 @@ def number_texts(
     return _tabled(tuple(atoms), accepted, bound)
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 def _tabled(atoms: tuple[Atom, ...], accepted: frozenset[tuple[bool, ...]], bound: int) -> Automaton:
     """`number_texts` for a combination given as the list of accepted truth values."""
     if not accepted:
@@ -92,7 +92,7 @@ def _product_of_minimal(
     return combine(parts, lambda signs: signs[0] and accept(signs[1:]), bound, (0,))
 
 
-@lru_cache(maxsize=512)
+@cached(512)
 def _texts_of(atom: Atom, bound: int) -> Automaton:
     """Return the texts without exponent that one atom accepts."""
     return _texts((atom,), lambda signs: signs[0], bound)

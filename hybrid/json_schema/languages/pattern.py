@@ -14,8 +14,7 @@ each part.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import minimised_table
@@ -36,7 +35,7 @@ Term = int
 """The number of a term."""
 
 
-@lru_cache(maxsize=2048)
+@cached(2048)
 def pattern(source: str, bound: int) -> Automaton:
     """Return the texts in which a pattern matches somewhere.
 

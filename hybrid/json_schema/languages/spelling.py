@@ -10,9 +10,9 @@ When: for strings without restrictions and for single characters; other language
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from math import prod
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, minimal
 from hybrid.json_schema.languages.syntax import LAST, LINES, SPACES, Ranges, others
 
@@ -47,7 +47,7 @@ def _spellings(ranges: Ranges) -> Iterator[list[Ranges]]:
                    _one("\\"), _one("u"), *map(_digits, ((13, 13), second, e, f))]  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
+@cached(1024)
 def spelled(ranges: Ranges, is_repeated: bool = False) -> Automaton:
     """Return all spellings of one character of some ranges, or of any number of them."""
     nodes: list[dict[Ranges, int]] = [{}, {}]  # of a trie: the target of each set of characters
