@@ -297,6 +297,20 @@ def test_a_compilation_leaves_nothing_half_made(name: str) -> None:
     assert times > 15
 
 
+def test_no_other_error_replaces_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numpy parses the names of records' fields in Python, and raises `ValueError` if Ctrl-C comes there."""
+    internal = pytest.importorskip("numpy._core._internal")
+
+    def interrupt(_: str) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(internal, "_dtype_from_pep3118", interrupt)
+    compiled = GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(
+        'root ::= "(" root ")" | "x"'
+    )
+    assert mask_of(GrammarMatcher(compiled))
+
+
 def test_equal_calls_go_on_after_an_interrupt() -> None:
     """A call for the same grammar that arrives meanwhile waits, or compiles the grammar itself."""
     make = COMPILING["a grammar"]

@@ -75,8 +75,10 @@ def read_items(queries: Integers, items: Items) -> ItemRows:
     query_starts = items.ask(queries)
     items.read()
     n = items.items.count
+    # not `np.asarray`, which parses the names of the fields in Python, and hides Ctrl-C that comes meanwhile
+    rows = np.frombuffer(items.rows, np.int64)[: 2 * items.n_rows].reshape(-1, 2)
     found = ItemRows(
-        np.asarray(items.rows)[: items.n_rows].view(np.int64).reshape(-1, 2), query_starts,
+        rows, query_starts,
         np.array(items.item_starts[: n + 1]), np.asarray(items.items.pool)[1 : 2 * n : 2].copy(),
     )  # fmt: skip
     items.release()
