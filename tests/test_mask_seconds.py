@@ -42,7 +42,7 @@ def steps(matcher: GrammarMatcher) -> int:
 def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
     whole = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
     assert mask_of(whole)
-    compiler = GrammarCompiler(SPACES, budget=Budget(mask_seconds=0.005))
+    compiler = GrammarCompiler(SPACES, budget=Budget(mask_seconds=1e-9))
     matcher = GrammarMatcher(compiler.compile_regex(NESTED))
     with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds") as caught:
         mask_of(matcher)
