@@ -13,7 +13,7 @@ from bench import workloads
 from bench.json_schema import files, measurement, order, runner, summary, texts
 from bench.json_schema.engines import make, missing
 from bench.json_schema.judge import Judge, judged
-from bench.json_schema.worker import every_byte
+from bench.json_schema.worker import JUDGE, every_byte
 from bench.testsuite import Count, count, read
 from tests import benches
 from tests.benches import vocabulary_with, write_schemas
@@ -69,7 +69,8 @@ def test_outcomes_labels_and_resuming(data: Path, monkeypatch: pytest.MonkeyPatc
     assert ran(data, *vocabulary)[1]["rows"] == record["rows"]
     other = benches.run("maskbench", "--data", data, "--engines", ENGINE, *vocabulary,
                         "--json", data.parent / "out.json", "--restore-unique-items")  # fmt: skip
-    assert isinstance(other.exception, AssertionError) and "begun anew" in other.output
+    assert isinstance(other.exception, AssertionError)
+    assert all(f"{name}: begun anew" in other.output for name in (JUDGE, ENGINE))
 
 
 def test_a_quick_run_has_the_same_verdicts(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

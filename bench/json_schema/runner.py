@@ -200,7 +200,8 @@ def key_of(name: str, settings: Settings) -> dict[str, Any]:
     if name == JUDGE:
         from importlib import metadata
 
-        return {"version": metadata.version("jsonschema"), "code": _hashed(code)}
+        version = metadata.version("jsonschema")
+        return {"version": version, "code": _hashed(code), "unique_items": settings.unique_items}
     if name.startswith("equimask"):
         for package in ("equivalence", "hybrid"):
             code += sorted((CHECKOUT / package).rglob("*.py")) + sorted((CHECKOUT / package).rglob("*.so"))
