@@ -74,7 +74,7 @@ class CompiledGrammar:
         timings: seconds by phase: "network", "explore" and "partition" for token classes, "gather",
             "compile" (by XGrammar), "total"; "load" if it was read from a file.
         schema: the JSON schema that the grammar was made from; None for grammars in other notations.
-        mask_seconds: time limit of one mask, see `Budget`.
+        mask_seconds: time limit of one mask and of one token, see `Budget`.
         places: where matchers must remember items or keys that may not be repeated; None if nowhere.
         source_bytes: about how many bytes `grammar` takes, and the texts that it was made from, which it or a
             cache holds.

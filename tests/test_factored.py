@@ -22,7 +22,7 @@ from equivalence.lark.classes import FactoredClasses, factored_classes, referenc
 from equivalence.lark.classes.residuals import Residuals
 from equivalence.lark.classes.sets import Sets
 from equivalence.lark.classes.walks import Sequences
-from hybrid.values.mask_time import MaskTooSlow
+from hybrid.values.mask_time import TooSlow
 from tests.classifiers import vocabulary_of
 from tests.lark_machines import SMALL, TERMINALS, Built, build, built, random_grammar, small_names
 from tests.limits import stopped
@@ -171,7 +171,7 @@ def test_a_large_set_can_be_stopped() -> None:
         try:
             Sets(*arguments, account).number(*pairs)
             break
-        except MaskTooSlow:
+        except TooSlow:
             n_looks += 1
     assert n_looks == 1 + n
 

@@ -1,17 +1,19 @@
-"""Masks under `Budget.mask_seconds`, and rows that XGrammar initialises with all bits set."""
+"""Masks and tokens under `Budget.mask_seconds`, and rows that XGrammar initialises with all bits set."""
 
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 
 import pytest
 
-from equivalence import BudgetExceeded, Vocabulary
+from equivalence import BudgetExceeded, MatcherError, Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.values.mask_time import MaskTooSlow
+from hybrid.values.mask_time import TooSlow
 from tests.matchers import mask_of
 
 TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
@@ -27,7 +29,7 @@ def test_a_mask_over_its_bound_is_refused_and_nothing_written(strategy: str) -> 
     with pytest.raises(BudgetExceeded, match=r"Budget\.mask_seconds"):
         matcher.fill_next_token_bitmask(bitmask)
     assert bool((bitmask == 0x5A5A5A5A).all())
-    assert matcher.accept_string("a")  # the sequence itself continues
+    assert matcher.accept_token(STOP) is False  # the sequence itself continues
 
 
 SPACES = Vocabulary.from_bytes([b" " * n for n in range(1, 33)] + [b"</s>"], stop_token_ids=[32])
@@ -48,16 +50,44 @@ def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
         mask_of(matcher)
     assert steps(matcher) < steps(whole)  # it was stopped, not checked afterwards
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    assert matcher.accept_string("  ") and matcher.is_completed()
-    matcher.rollback(1)
     assert not matcher.is_completed()
+
+
+@pytest.mark.parametrize("read", ["accept_token", "accept_string"])
+def test_a_slow_step_is_refused_and_changes_nothing(read: str) -> None:
+    compiled = GrammarCompiler(SPACES, budget=Budget(mask_seconds=1e-9)).compile_regex(NESTED)
+    matcher = GrammarMatcher(compiled)
+    given = 7 if read == "accept_token" else b" " * 8
+    with pytest.raises(BudgetExceeded, match=r"^reading a (token|text) took .* \(Budget\.mask_seconds\)"):
+        getattr(matcher, read)(given)
+    with pytest.raises(MatcherError, match="only 0 were made"):
+        matcher.rollback(1)
+    plain = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
+    assert getattr(plain, read)(given)
+
+
+def test_a_long_text_may_take_longer_than_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed: list[float] = []
+
+    @contextmanager
+    def noted(account: object, most: float | None, phase: str = "a mask") -> Iterator[None]:
+        assert most is not None
+        allowed.append(most)
+        yield
+
+    monkeypatch.setattr("hybrid.classifier.follower.limited", noted)
+    matcher = GrammarMatcher(
+        GrammarCompiler(SPACES, budget=Budget(mask_seconds=3.0)).compile_regex(" {1,9000}")
+    )
+    assert matcher.accept_string(" ") and matcher.accept_string(" " * 8191)
+    assert allowed == [3.0, 6.0]
 
 
 class Slow(Deadline):  # type: ignore[misc]
     """The deadline of a mask that takes too long."""
 
     def error(self, phase: str) -> BudgetExceeded:
-        return MaskTooSlow()
+        return TooSlow()
 
 
 def stop_at(account: Account, n: int) -> None:
@@ -96,15 +126,17 @@ def test_a_mask_that_was_stopped_anywhere_is_right_in_the_end(strategy: str, gra
                 break
             compiled = compiled_by(strategy, grammar)
             matcher = GrammarMatcher(compiled)
-            assert matcher.accept_string(text)
             account = compiled.classifier.session.store.account
+            is_read = False
             stop_at(account, n)
             try:
+                is_read = matcher.accept_string(text)
                 mask_of(matcher)
                 stopped = False
-            except MaskTooSlow:
+            except TooSlow:
                 n_stopped += 1
             account.stop_by(None)
+            assert is_read or matcher.accept_string(text)
             assert mask_of(matcher) == right, (text, n)
             for token in sorted(right)[:4]:
                 twin, other = matcher.fork(), expected.fork()

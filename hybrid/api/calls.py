@@ -239,6 +239,7 @@ class Calls(CheckedBitmask):
         Raises:
             ArgumentError: `token_id` is not an integer. Integers of numpy and 0-dimensional tensors are
                 allowed, bools are not.
+            BudgetExceeded: it took longer than `Budget.mask_seconds`.
         """
         if type(token_id) is int and self.sequence is not None:
             token = number_of(token_id)

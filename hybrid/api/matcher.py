@@ -193,6 +193,7 @@ class GrammarMatcher(Calls):
 
         Raises:
             ArgumentError: `input_str` is neither str nor bytes, bytearray or memoryview.
+            BudgetExceeded: it took longer than `Budget.mask_seconds` for each 4,096 bytes.
         """
         text = encoded(input_str)
         return self._answer(lambda follower: follower.accept_string(text, debug_print))

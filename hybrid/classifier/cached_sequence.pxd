@@ -23,6 +23,7 @@ cdef class CachedSequence:
     cdef bint has_room(self, object session) except -1
     cdef int compute_step(self, Py_ssize_t token) except -2
     cdef Py_ssize_t step_of(self, Py_ssize_t config, Py_ssize_t token) except -2
+    cdef Py_ssize_t step_unlimited(self, object store, Py_ssize_t config, Py_ssize_t token) except -2
     cdef bint compute_mask(self) except -1
     cdef bint mask_at(self, Py_ssize_t config) except -1
     cpdef int make_row(self, object session, Rows rows, Py_ssize_t config) except -1

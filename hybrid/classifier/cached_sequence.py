@@ -33,7 +33,7 @@ from cython.cimports.hybrid.classifier.step_cache import StepCache
 from equivalence import BudgetExceeded, MatcherError
 from equivalence.arrays.dynamic_arrays import bigger
 from hybrid.values.follower import ENDED
-from hybrid.values.mask_time import MaskTooSlow, limited
+from hybrid.values.mask_time import A_TOKEN, TooSlow, limited
 
 check_source(__name__)
 
@@ -175,7 +175,7 @@ class CachedSequence:
 
     def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
         """Advance by a token whose step is not cached. 1: done; 0: not accepted; -1: it could not be
-        computed.
+        computed. Raises like `step_of`.
 
         Args:
             token: not negative.
@@ -195,6 +195,9 @@ class CachedSequence:
 
         Args:
             token: not negative.
+
+        Raises:
+            TooSlow: it took longer than `Budget.mask_seconds`.
         """
         session = self.session
         if token >= self.rows.gather.vocab_size or not self.has_room(session):
@@ -205,18 +208,32 @@ class CachedSequence:
         after: cython.Py_ssize_t = 0
         with self.classifier.lock:
             try:
-                if self.ids is None:
-                    after = session.store.advance(config, token)
+                if self.compiled.mask_seconds is None:  # saves two microseconds
+                    after = self.step_unlimited(session.store, config, token)
                 else:
-                    after = self.ids.step(session.store, config, token)
-                    if after < 0:
-                        return -1
+                    with limited(session.store.account, self.compiled.mask_seconds, A_TOKEN):
+                        after = self.step_unlimited(session.store, config, token)
+            except TooSlow:
+                raise
             except BudgetExceeded:
+                return -1
+            if after < 0:
                 return -1
             if self.steps.is_full:  # otherwise save a call
                 session.remember(config, token, after)
             else:
                 self.steps.add(config, token, after)
+        return after
+
+    def step_unlimited(
+        self, store: object, config: cython.Py_ssize_t, token: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """`step_of` without a time limit; the step is not cached."""
+        after: cython.Py_ssize_t = 0
+        if self.ids is None:
+            after = store.advance(config, token)  # type: ignore[attr-defined]
+        else:
+            after = self.ids.step(store, config, token)
         return after
 
     def computes_mask(self) -> bool:
@@ -231,7 +248,7 @@ class CachedSequence:
         """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 
         Raises:
-            MaskTooSlow: it took longer than `Budget.mask_seconds`.
+            TooSlow: it took longer than `Budget.mask_seconds`.
         """
         session, classifier, compiled = self.session, self.classifier, self.compiled
         if not self.has_room(session):
@@ -240,7 +257,7 @@ class CachedSequence:
         with classifier.lock:
             try:
                 self.make_row(session, self.rows, config)
-            except MaskTooSlow:
+            except TooSlow:
                 raise
             except BudgetExceeded:
                 return False
@@ -253,7 +270,7 @@ class CachedSequence:
         must be held.
 
         Raises:
-            MaskTooSlow: it took longer than `Budget.mask_seconds`.
+            TooSlow: it took longer than `Budget.mask_seconds`.
             BudgetExceeded: the tables are full.
         """
         if self.compiled.mask_seconds is None:  # saves a microsecond

@@ -25,7 +25,7 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import MaskTooSlow
+from hybrid.values.mask_time import A_TOKEN, TEXT_BYTES, TooSlow, limited
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -77,7 +77,7 @@ class ClassifierFollower(CachedSequence, Follower):
         Raises:
             ReplaceFollower: another follower must do it.
             MatcherError: the sequence has ended.
-            MaskTooSlow: it took longer than `Budget.mask_seconds`.
+            TooSlow: it took longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
         if self.rows.knows(self.config) or self.computes_mask():
@@ -140,22 +140,33 @@ class ClassifierFollower(CachedSequence, Follower):
 
     def _find_step(self, token: int) -> int:
         try:
-            return self._ask(lambda session: self.classifier.step(session, self.config, token))
+            return self._ask(lambda session: self._step(session, token))
         except ReadBothWays:
             self.compiled.note("a matcher read a token both as text and as an id")
             other = self._fallback_follower(self.n_steps)
             self.classifier.has_handed_over = True  # there is another strategy
             raise ReplaceFollower(other) from None
 
+    def _step(self, session: Session, token: int) -> int:
+        with limited(session.store.account, self.compiled.mask_seconds, A_TOKEN):
+            return self.classifier.step(session, self.config, token)
+
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
         if self.ended:
             return False
-        after = self._ask(lambda session: self.classifier.read(session, self.config, text))
+        after = self._ask(lambda session: self._read(session, text))
         if not after:
             return False
         self.advance_text(text, after)
         return True
+
+    def _read(self, session: Session, text: bytes) -> int:
+        seconds = self.compiled.mask_seconds
+        if seconds is not None:
+            seconds *= 1 + len(text) // TEXT_BYTES
+        with limited(session.store.account, seconds, "reading a text"):
+            return self.classifier.read(session, self.config, text)
 
     # the classifier's tables
 
@@ -177,7 +188,7 @@ class ClassifierFollower(CachedSequence, Follower):
         """
         try:
             return self._answer(question)
-        except MaskTooSlow:
+        except TooSlow:
             raise
         except BudgetExceeded:
             raise ReplaceFollower(self._fallback_follower(self.n_steps)) from None
@@ -186,7 +197,7 @@ class ClassifierFollower(CachedSequence, Follower):
         with self.classifier.lock:
             try:
                 return question(self._current())
-            except MaskTooSlow:
+            except TooSlow:
                 raise
             except BudgetExceeded:
                 self.classifier.renew()

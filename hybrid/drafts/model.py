@@ -43,6 +43,7 @@ from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.follower import Follower
+from hybrid.values.mask_time import A_TOKEN, limited
 
 KIND = "drafts 1"
 """The kind of files, with the version of the keys."""
@@ -372,7 +373,8 @@ class _Guide:
                     return -1 if session.store.is_whole(config) else 0
                 if not self._tokens[token]:
                     return 0
-                return follower.classifier.step(session, config, token)
+                with limited(session.store.account, follower.compiled.mask_seconds, A_TOKEN):
+                    return follower.classifier.step(session, config, token)
             except (BudgetExceeded, ReadBothWays):
                 return 0
 

@@ -92,7 +92,7 @@ class RememberingFollower(Follower):
 
         Args:
             words: the mask.
-            check: raises `MaskTooSlow` if it takes too long.
+            check: raises `TooSlow` if it takes too long.
         """
         kinds, size = self._kinds, len(self._tokens)
         everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)

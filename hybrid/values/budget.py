@@ -48,9 +48,10 @@ class Budget:
             vocabulary and XGrammar. Real grammars use 5 to 40 MiB and reserve up to 100; every grammar needs
             about 15 (docs/budgets.md).
         table_bytes: memory of a classifier's tables while it is used.
-        mask_seconds: time of one mask. After that, `fill_next_token_bitmask` raises `BudgetExceeded` and
-            writes nothing. ``None`` means no limit. A call of XGrammar cannot be interrupted, so
-            the time is checked when it has returned (docs/budgets.md).
+        mask_seconds: time of one mask, and of reading one token. After that, `fill_next_token_bitmask` or
+            `accept_token` raises `BudgetExceeded` and changes nothing. ``None`` means no limit. A call of
+            XGrammar cannot be interrupted, so the time of a mask is checked when it has returned, and that of
+            a token not at all (docs/budgets.md).
     """
 
     states: int = 120_000

@@ -92,11 +92,15 @@ class Follower:
         return None
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
-        """Advance by an id of the vocabulary."""
+        """Advance by an id of the vocabulary.
+
+        Raises:
+            BudgetExceeded: it took longer than `Budget.mask_seconds`. The state is unchanged.
+        """
         return bool(self._delegate("accept_token", token, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
-        """Advance by a text, as one step."""
+        """Advance by a text, as one step. Raises like `accept_token`."""
         return bool(self._delegate("accept_string", text, debug_print))
 
     def text_read(self) -> bytes:
