@@ -16,13 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher, Vocabulary
-from hybrid.classifier.depth import depths_read
-from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.commands import app
 from hybrid.cli.grammar_source import read_grammar
 from hybrid.cli.try_command import Board, application
 from hybrid.files.container import pack, unpack
-from tests.matchers import mask_of
 
 DIGITS = "root ::= [0-9]+"
 
@@ -99,7 +96,7 @@ def test_the_file_of_a_schema_names_what_is_not_enforced(
 def test_a_grammar_is_compiled_to_a_file_and_inspected(
     vocabulary: str, grammars: list[str], tmp_path: Path
 ) -> None:
-    file, sample = tmp_path / "nested.equimask", tmp_path / "sample"
+    file = tmp_path / "nested.equimask"
     told = run("compile", grammars[0], "--vocabulary", vocabulary, "-o", str(file))
     assert "nested.equimask: " in told and "classes" in told
     loaded = CompiledGrammar.load(file, Vocabulary.load(vocabulary))
@@ -109,25 +106,7 @@ def test_a_grammar_is_compiled_to_a_file_and_inspected(
     for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
         assert part in told
     assert "loaded in" not in told
-    sample.write_text("((12))")
-    told = inspected("--vocabulary", vocabulary, "--sample", str(sample))
-    assert "loaded in" in told and "6 masks of the sample" in told
-    told = inspected("--vocabulary", vocabulary, "--steps", "20")
-    assert "20 masks of a random walk" in told and "%" in told
-
-    sample.write_text("((x")
-    told = inspected("--vocabulary", vocabulary, "--sample", str(sample), status=2)
-    assert "after byte 2" in told and "line 1, column 3" in told and "expected " in told
-    assert "--sample needs --vocabulary" in inspected("--sample", str(sample), status=2)
-
-
-def test_a_sample_that_no_tokens_spell_is_named(grammars: list[str], tmp_path: Path) -> None:
-    vocabulary, file, sample = str(tmp_path / "few.npz"), str(tmp_path / "few.equimask"), tmp_path / "sample"
-    Vocabulary.from_bytes([b"(", b")", b"1", b""], stop_token_ids=3).save(vocabulary)
-    run("compile", grammars[0], "--vocabulary", vocabulary, "-o", file)
-    sample.write_text("(2)")
-    told = run("inspect", file, "--vocabulary", vocabulary, "--sample", str(sample), status=2)
-    assert f"spell '{sample}'" in told.replace("\n", "")
+    assert "loaded in" in inspected("--vocabulary", vocabulary)
 
 
 def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], tmp_path: Path) -> None:
@@ -212,24 +191,6 @@ def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.
     monkeypatch.setattr("hybrid.cli.artifacts.load_vocabulary", lambda spec: pytest.fail("it was loaded"))
     words = ["compile", "root ::= (", "--vocabulary", "a-name-on-the-hub", "-o", "x"]
     assert "GrammarError" in run(*words, status=2)
-
-
-@pytest.mark.parametrize("grammar", ['root ::= "(" root ")" | "x"', 'root ::= "(" ("x" | root) ")" "!"{0,5}'])
-def test_depths_are_those_of_the_brackets(grammar: str) -> None:
-    words = Vocabulary.from_bytes([b"(", b")", b"x", b"))", b")))", b"!", b""], stop_token_ids=[6])
-    matcher = GrammarMatcher(GrammarCompiler(words, strategy="classifier").compile_grammar(grammar))
-    follower = matcher._follower
-    assert isinstance(follower, ClassifierFollower)
-    configs = []
-    for depth in range(1, 8):
-        matcher.reset()
-        assert matcher.accept_string("(" * depth + "x")
-        mask_of(matcher)
-        configs.append(follower.config)
-    found = depths_read(follower.session.store, configs)
-    assert [found[config] for config in configs][:3] == [1, 2, 3]
-    if "!" not in grammar:
-        assert {found[config] for config in configs[3:]} == {3}
 
 
 # --- The command `try`, driven through a pipe --------------------------------------------------------------

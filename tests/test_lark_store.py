@@ -40,11 +40,10 @@ def opened(store: Store, seed: int, length: int = 300) -> list[int]:
     return found
 
 
-def facts(store: Store, configuration: int) -> tuple[list[int], int, list[int], int]:
-    """The words of the mask, whether the text is complete, the stack, and how much of it is read."""
+def facts(store: Store, configuration: int) -> tuple[list[int], int, list[int]]:
+    """The words of the mask, whether the text is complete, and the stack."""
     mask = store.class_mask(configuration)
-    stack = store.stack(configuration).tolist()
-    return words_of(store, mask >> 1), mask & 1, stack, store.depth_read(configuration)
+    return words_of(store, mask >> 1), mask & 1, store.stack(configuration).tolist()
 
 
 def test_what_was_met_keeps_its_number_while_tables_grow() -> None:
@@ -98,7 +97,7 @@ def test_what_is_refused_stays_refused() -> None:
 def test_what_is_not_in_the_tables_is_refused() -> None:
     store = Store(fixed_of(), LIMIT)
     asked: list[Callable[[int], Any]] = [
-        *(store.class_mask, store.is_whole, store.forced_byte, store.stack, store.depth_read),
+        *(store.class_mask, store.is_whole, store.forced_byte, store.stack),
         lambda number: store.advance(number, 0),
         lambda number: store.advance_text(number, b"a"),
         lambda number: store.class_masks(np.array([number]), np.empty(1, np.int64)),

@@ -200,7 +200,7 @@ def test_files_keep_it(compiled: CompiledGrammar, tmp_path: Path):
     assert loaded.narrowed == compiled.narrowed
     assert [one.keyword for one in loaded.narrowed] == ["maxLength", "properties"]
     out = io.StringIO()
-    inspect_file(Console(file=out, width=200), path, None, None, 10)
+    inspect_file(Console(file=out, width=200), path, None)
     assert "keywords that are not enforced: 1" in out.getvalue()
     assert "keywords that forbid some valid values: 2" in out.getvalue()
     assert "maxLength at /properties/name/maxLength: no escape can be written" in out.getvalue()

@@ -263,10 +263,6 @@ class Stacks:
             found.append((frame, self.frames[frame].state, self.frames[frame].count, self.frames[frame].tail))
         return found
 
-    def known_frames(self) -> Any:
-        """A copy of the frames, int64[n_frames, 5]: state, count, tail, singleton, label."""
-        return np.array(np.asarray(self.frames)[: self.n_frames]).view(np.int64).reshape(-1, 5)
-
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""

@@ -1,14 +1,12 @@
 """The commands ``python -m hybrid compile`` and ``inspect``, which write and read files.
 
-What: `compile_files` writes compiled grammars. `inspect_file` prints what is in one, and how deep masks read
-the stack along a text or a random walk.
+What: `compile_files` writes compiled grammars. `inspect_file` prints what is in one.
 When: before a server starts, or to see why a grammar is large.
 Limits: only strategy "classifier" can be written to files.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,18 +23,12 @@ from equivalence import ArtifactError, GrammarError, HybridError
 from equivalence.store import read_whole
 from hybrid import files as artifact
 from hybrid.api.compiler import GrammarCompiler
-from hybrid.api.matcher import GrammarMatcher
 from hybrid.api.parallel import Source
-from hybrid.classifier.depth import depths_read
-from hybrid.classifier.follower import ClassifierFollower
 from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import shown
 from hybrid.files.description import MOST_BYTES, Description, describe
-from hybrid.lark import FactoredClassifier
-from hybrid.testing.random_walk import Walker
-from hybrid.testing.segmentation import tokenize_greedy
 from hybrid.xgrammar.relaxed import Differences, differences_of
 
 TOP = 8
@@ -44,9 +36,6 @@ TOP = 8
 
 SUFFIX = ".equimask"
 """Suffix of the files that are written into a folder."""
-
-BY_KIND = 0.5
-"""How often a random walk leaves strings; see `hybrid.testing.mask_comparison.compare_walk`."""
 
 
 def compile_files(
@@ -153,42 +142,32 @@ def _print_written(console: Console, target: Path, compiled: CompiledGrammar) ->
         print_differences(console, compiled)
 
 
-def inspect_file(console: Console, path: Path, spec: str | None, sample: Path | None, steps: int) -> None:
-    """Print what is in a file, and, given a vocabulary, how masks read the stack.
+def inspect_file(console: Console, path: Path, spec: str | None) -> None:
+    """Print what is in a file, and, given a vocabulary, how long it takes to load.
 
     Args:
         console: where to print.
         path: the file.
         spec: SPEC of the vocabulary; None prints only what the file contains.
-        sample: a text to follow; None for a random walk.
-        steps: number of masks of the walk.
 
     Raises:
-        HybridError: the file or the vocabulary cannot be used, or the grammar does not allow the text.
+        HybridError: the file or the vocabulary cannot be used.
     """
     try:
         data = read_whole(path, MOST_BYTES)
-        text = None if sample is None else sample.read_bytes()
     except (OSError, ValueError) as error:
         raise ArtifactError(f"the file cannot be read: {error}") from error
     _print_description(console, path, describe(data))
     if spec is None:
-        if sample is not None:
-            raise ArtifactError("--sample needs --vocabulary; pass both, or omit --sample")
         return
     vocabulary = load_vocabulary(spec)
     began = time.perf_counter()
-    compiled = artifact.from_bytes(data, vocabulary)
+    artifact.from_bytes(data, vocabulary)
     first = time.perf_counter() - began
     began = time.perf_counter()
     artifact.from_bytes(data, vocabulary)
     again = time.perf_counter() - began
     console.print(f"loaded in {1e3 * again:.1f} ms (the first time: {first:.2f} s)", highlight=False)
-    try:
-        tokens = None if text is None else tokenize_greedy(vocabulary, text)
-    except ValueError as error:
-        raise ArtifactError(f"no tokens of the vocabulary spell {str(sample)!r}: {error}") from error
-    _print_depths(console, compiled, tokens, steps)
 
 
 def _print_description(console: Console, path: Path, found: Description) -> None:
@@ -225,65 +204,6 @@ def _print_description(console: Console, path: Path, found: Description) -> None
     console.print(parts, markup=False)
     if found.schema is not None:
         print_differences(console, differences_of(found.schema))
-
-
-def _print_depths(
-    console: Console, compiled: CompiledGrammar, tokens: list[int] | None, steps: int
-) -> None:  # fmt: skip
-    """Print a histogram of the symbols read for each mask along some tokens or a random walk."""
-    matcher = GrammarMatcher(compiled)
-    follower = matcher._follower
-    assert isinstance(follower, ClassifierFollower)
-    vocabulary = compiled.vocabulary
-    bitmask = np.zeros((vocabulary.size + 31) // 32, np.int32)
-    walker = Walker(random.Random(0), vocabulary.tokens, vocabulary.stop_token_ids, BY_KIND)
-    session = follower.session
-    met: Counter[int] = Counter()
-    allowed_tokens = []
-    for step in range(steps if tokens is None else len(tokens) + 1):
-        matcher.fill_next_token_bitmask(bitmask)
-        if matcher._follower is not follower or follower.session is not session:
-            raise ArtifactError(f"the tables were full after {step} masks; use fewer steps")
-        met[follower.config] += 1
-        allowed = np.unpackbits(bitmask.view(np.uint8), bitorder="little")[: vocabulary.size] > 0
-        allowed_tokens.append(int(allowed.sum()))
-        if tokens is None:
-            if (
-                not allowed.any()
-                or not matcher.accept_token(walker.draw_from(allowed))
-                or matcher.is_terminated()
-            ):
-                matcher.reset()
-        elif step < len(tokens) and not matcher.accept_token(tokens[step]):
-            read = b"".join(vocabulary.tokens[token] for token in tokens[:step])
-            whole = b"".join(vocabulary.tokens[token] for token in tokens)
-            why = GrammarMatcher(compiled).explain_refusal(whole)
-            raise ArtifactError(f"the grammar does not allow the sample after byte {len(read)}: {why}")
-    store: Any = session.store
-    if isinstance(compiled.classifier, FactoredClassifier):
-        read_of = {config: store.depth_read(config) for config in met}
-    else:
-        read_of = depths_read(store, met)
-    depths: Counter[int] = Counter()
-    for config, depth in read_of.items():
-        depths[depth] += met[config]
-    total = sum(depths.values())
-    kind = "a random walk" if tokens is None else "the sample"
-    console.print(f"stack symbols read for each of {total:,} masks of {kind}", highlight=False)
-    table = Table()
-    for column in ("symbols", "masks", "share"):
-        table.add_column(column, justify="right")
-    table.add_column("")
-    for depth in range(max(depths) + 1):
-        share = depths[depth] / total
-        if depths[depth]:
-            table.add_row(str(depth), f"{depths[depth]:,}", f"{share:.1%}", "#" * round(40 * share))
-    console.print(table, markup=False)
-    console.print(
-        f"tokens in a mask: {min(allowed_tokens):,} to {max(allowed_tokens):,}, median "
-        f"{int(np.median(allowed_tokens)):,}; {len(met):,} different configurations",
-        highlight=False,
-    )
 
 
 def print_differences(console: Console, found: Differences | CompiledGrammar) -> None:

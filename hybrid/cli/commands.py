@@ -141,14 +141,12 @@ def inspect(
     file: Annotated[Path, typer.Argument(help="A file that compile, or CompiledGrammar.save, wrote.")],
     vocabulary: Annotated[
         str | None,
-        typer.Option(help="The SPEC of its vocabulary; it is needed to load the file and to compute masks."),
+        typer.Option(help="The SPEC of its vocabulary, to see how long the file takes to load."),
     ] = None,
-    sample: Annotated[Path | None, typer.Option(help="The text to follow. Default: a random walk.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Number of masks of the random walk.")] = 500,
 ) -> None:
-    """Print what is in a compiled grammar: counts, sizes, digests, and how deep masks read the stack."""
+    """Print what is in a compiled grammar: counts, sizes and digests."""
     with _errors_printed() as console:
-        inspect_file(console, file, vocabulary, sample, steps)
+        inspect_file(console, file, vocabulary)
 
 
 @app.command()

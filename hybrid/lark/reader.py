@@ -181,23 +181,3 @@ class Reader:
             self.frontiers.pool[k] -= least << KIND_BITS
         self.frontiers.pool[at + n] = least
         return self.frontiers.intern(n + 1)
-
-    def depth(self, node: cython.Py_ssize_t) -> int:
-        """How many states of a stack are read or skipped to find the kinds that it accepts.
-
-        Raises:
-            BudgetExceeded: the account does not pay for more.
-        """
-        self.kinds_of(node)
-        depth: cython.Py_ssize_t = 1
-        frontier: cython.Py_ssize_t = self.summaries.first[self.nodes.rows[node].first].pending
-        below: cython.Py_ssize_t = self.nodes.rows[node].second
-        while frontier != 0:
-            depth += self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]
-            below = self.skipped(frontier, below)
-            if below == NOWHERE:
-                break
-            frontier = self.summaries.rows[self.slot_of(frontier, self.nodes.rows[below].first)].below
-            below = self.nodes.rows[below].second
-            depth += 1
-        return depth

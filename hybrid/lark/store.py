@@ -256,13 +256,3 @@ class Store(BaseStore):
         found = 2 * mask + (1 if self.takes(kinds, self.stop_set[state]) else 0)
         self.decided.rows[row].result = cython.cast(cython.int, found)
         return found
-
-    # ---------------------------------------------------------------- for inspection
-
-    def depth_read(self, configuration: cython.Py_ssize_t) -> int:
-        """How many states of the stack are read for the mask of a configuration.
-
-        Raises:
-            BudgetExceeded, IndexError: as `class_mask`.
-        """
-        return self.reader.depth(self.configurations.rows[self.checked(configuration)].second)
