@@ -103,7 +103,13 @@ def test_a_grammar_is_compiled_to_a_file_and_inspected(
     assert GrammarMatcher(loaded).accept_string("((12))")
     inspected = partial(run, "inspect", str(file))
     told = inspected()
-    for part in ("classifier", "pending sets", "summaries", "KiB in the file", loaded.vocabulary.fingerprint):
+    for part in (
+        "classifier",
+        "representatives",
+        "pending_lengths",
+        "bytes in the file",
+        loaded.vocabulary.fingerprint,
+    ):
         assert part in told
     assert "loaded in" not in told
     assert "loaded in" in inspected("--vocabulary", vocabulary)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -28,8 +27,13 @@ from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import shown
-from hybrid.files.description import MOST_BYTES, Description, describe
+from hybrid.files.checks import TEXTS
+from hybrid.files.container import unpack
+from hybrid.files.schema_text import schema_of
 from hybrid.xgrammar.relaxed import Differences, differences_of
+
+MOST_BYTES = 1 << 30
+"""Bound of the bytes of all arrays of a file that is inspected."""
 
 TOP = 8
 """Most keywords of each kind that are listed."""
@@ -157,7 +161,7 @@ def inspect_file(console: Console, path: Path, spec: str | None) -> None:
         data = read_whole(path, MOST_BYTES)
     except (OSError, ValueError) as error:
         raise ArtifactError(f"the file cannot be read: {error}") from error
-    _print_description(console, path, describe(data))
+    _print_content(console, path, data)
     if spec is None:
         return
     vocabulary = load_vocabulary(spec)
@@ -170,8 +174,8 @@ def inspect_file(console: Console, path: Path, spec: str | None) -> None:
     console.print(f"loaded in {1e3 * again:.1f} ms (the first time: {first:.2f} s)", highlight=False)
 
 
-def _print_description(console: Console, path: Path, found: Description) -> None:
-    header = found.header
+def _print_content(console: Console, path: Path, data: bytes) -> None:
+    header, arrays = unpack(data, MOST_BYTES, TEXTS)
     table = Table(title=Text(str(path)), title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("value")
@@ -182,28 +186,24 @@ def _print_description(console: Console, path: Path, found: Description) -> None
         ("grammar", str(header.get("grammar"))),
     ):
         table.add_row(what, shown(value, 800))
-    if header.get("notation") == "lark":
+    is_lark = header.get("notation") == "lark"
+    if is_lark:
         table.add_row("built", "lexer, parser and stack automaton; stacks and masks are computed on demand")
     else:
         whole = header.get("complete")
         table.add_row("built", "completely" if whole else "some; the others are computed on demand")
-    for name, count in found.counts.items():
-        table.add_row(name, f"{count:,}")
-    sizes = np.sort(found.mask_classes)
-    if len(sizes):
-        span = f"{sizes[0]:,} to {sizes[-1]:,}, median {int(np.median(sizes)):,}"
-        table.add_row("classes in a mask", span)
     console.print(table, markup=False)
-    parts = Table(title="memory", title_justify="left")
-    for column in ("part", "KiB in memory", "KiB in the file"):
-        parts.add_column(column, justify="left" if column == "part" else "right")
-    for part, (memory, stored) in found.parts.items():
-        parts.add_row(part, f"{memory / 1024:,.1f}", f"{stored / 1024:,.1f}")
-    total = sum(memory for memory, _ in found.parts.values())
-    parts.add_row("all", f"{total / 1024:,.1f}", f"{found.file_bytes / 1024:,.1f}")
-    console.print(parts, markup=False)
-    if found.schema is not None:
-        print_differences(console, differences_of(found.schema))
+    members = Table(title="arrays", title_justify="left")
+    for column in ("array", "shape", "bytes in the file"):
+        members.add_column(column, justify="left" if column == "array" else "right")
+    for name, array in arrays.items():
+        shape = " x ".join(f"{size:,}" for size in array.shape)
+        members.add_row(shown(name), shape, f"{header['members'][name][2]:,}")
+    members.add_row("all, with the header", "", f"{len(data):,}")
+    console.print(members, markup=False)
+    schema = None if is_lark else schema_of(header, arrays)
+    if schema is not None:
+        print_differences(console, differences_of(schema))
 
 
 def print_differences(console: Console, found: Differences | CompiledGrammar) -> None:

@@ -144,7 +144,7 @@ def inspect(
         typer.Option(help="The SPEC of its vocabulary, to see how long the file takes to load."),
     ] = None,
 ) -> None:
-    """Print what is in a compiled grammar: counts, sizes and digests."""
+    """Print what is in a compiled grammar: digests, and the arrays with their sizes."""
     with _errors_printed() as console:
         inspect_file(console, file, vocabulary)
 

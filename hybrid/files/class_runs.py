@@ -19,9 +19,6 @@ from equivalence.runs import ClassRuns
 from hybrid.files.checks import MOST, checked_starts, taken
 from hybrid.files.container import Arrays, malformed
 
-MEMBERS = ("run_lengths", "run_classes", "representatives")
-"""The members that hold classes."""
-
 
 def written(classes: TokenClasses, vocabulary: Vocabulary) -> Arrays:
     """Make the members: runs of ids in byte order that share a class, as (length, class), and the

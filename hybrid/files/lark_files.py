@@ -9,30 +9,15 @@ state asks for) is computed again.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import TokenClasses, Vocabulary
 from equivalence.lark.lalr import END
 from hybrid.compiled import CompiledGrammar
-from hybrid.files import class_runs
 from hybrid.files.checks import checked_starts, falls_within, taken
 from hybrid.files.container import Arrays, malformed
 from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
-
-PARTS = {
-    "classes": (*class_runs.MEMBERS, "set_of", "stop_set", "alive_set"),
-    "lexer": ("class_of_byte", "step", "emitted", "sequence", "sequence_lengths"),
-    "parser": ("action", "goto", "rule_length", "rule_origin"),
-    "stack automaton": (
-        "top_lengths", "top_kind", "top_color", "top_skip", "list_lengths", "list_state", "color_list",
-        "color_lengths", "color_after", "color_skip", "set_lengths", "set_kind",
-    ),
-    "grammar": ("grammar",),
-}  # fmt: skip
-"""The members, by the part of the grammar that they describe."""
 
 AS_THEY_ARE = (
     "class_of_byte", "step", "emitted", "sequence", "action", "goto", "rule_length", "rule_origin",
@@ -175,16 +160,3 @@ def _starts(arrays: Arrays, name: str, rows: int | None, total: int) -> NDArray[
 def _outcomes(arrays: Arrays, color: str, skip: str, rows: int | None, n_colors: int) -> NDArray[np.int64]:
     colors = taken(arrays, color, (rows,), -2, n_colors - 1)
     return _joined(colors, taken(arrays, skip, colors.shape, 0, SKIP))
-
-
-def counts_of(arrays: Arrays) -> dict[str, Any]:
-    """Return the numbers of classes, states and so on, by name, for people who inspect a file."""
-    return {
-        "classes": len(arrays["representatives"]),
-        "lexer states": len(arrays["step"]),
-        "parser states": len(arrays["goto"]),
-        "terminals": arrays["action"].shape[1],
-        "kinds": len(np.unique(arrays["top_kind"])),
-        "colors": len(arrays["color_list"]),
-        "sets": len(arrays["set_lengths"]),
-    }
