@@ -1,58 +1,55 @@
 """Named arrays in one file: written completely or not at all, checked before use, read-only.
 
-What: `read_arrays` and `write_arrays` are for data that is slow to compute and always the same. `stored`
-reads a file if it can be used; otherwise it computes the data and writes the file. `read_whole` reads any
-file up to a size, and `array_of_npy` an array inside of it.
-When: for data that depends only on a vocabulary, such as its trie; see docs/caches.md.
-Limits: a digest finds damage, but not malice: who may write to the folder can write a file with a valid
-digest. Such a file gives arrays of plain numbers that are as large as the file; the caller must check their
-content. Nothing is unpickled.
+What: `write_arrays` writes an ``.npz`` archive, and `read_arrays` reads one, which need not be trusted.
+`stored` is for data that is slow to compute and always the same: it reads a file if it can be used;
+otherwise it computes the data and writes the file. `read_whole` reads any file up to a size.
+When: for vocabularies, the data that depends only on a vocabulary (docs/caches.md), and counts of drafts.
+Limits: only what numpy's `savez` and `savez_compressed` write. Other compression methods, encrypted members,
+and archives with comments or with many members are refused. Nothing is unpickled. A checksum finds damage,
+but not malice: arrays are plain numbers, and the caller must check them.
 
-Layout: 16 bytes of magic; 32 bytes BLAKE2b of everything after them; 8 bytes with the length of the header
-(little endian); the header (JSON: version, kind, key, and the offset and length of each member); the members.
-A member is a stream in numpy's format ``.npy``, padded so that its data begins at a multiple of 64 bytes. A
-file is copied into memory, not mapped: a process that has mapped a file ends when somebody shortens the file.
+Claims about sizes are checked first: the number of members and the size of their directory before it is read,
+the size of a member before it is decompressed, and the size of its array before it is made. If a claim is
+false, reading stops. Never more bytes are decompressed than allowed. A file is copied into memory, not
+mapped: a process that has mapped a file ends when somebody shortens the file.
 
-Compiled grammars have another format, `hybrid.files.container`: compressed, with the narrowest types, and
-errors for users. In that format, reading a trie would take 13 ms instead of 4. One format with a flag would
-share a digest and a JSON header, and still need the code of both for everything else.
+Compiled grammars have another format, `hybrid.files.container`, with one digest of everything and less
+around each array.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import hashlib
 import io
-import json
 import logging
 import math
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1
-"""The version of the layout above. Files of other versions are not read."""
+MOST_MEMBERS = 64
+MEMBER_BYTES = 1024
+"""Most bytes of the directory for each member; names are short."""
 
-MAGIC = b"equimask arrays\n"
-DIGEST_BYTES = 32
-ALIGNMENT = 64
-BODY = len(MAGIC) + DIGEST_BYTES
-"""Where the part that the digest covers begins."""
+END = struct.Struct("<4s4H2LH")
+"""The end of an archive: signature, disks, members (twice), size and place of the directory, comment."""
 
-MOST_BYTES = 2**30
-"""The largest file that is read, if the caller has no other bound."""
+SIGNATURE = b"PK\x05\x06"
+LARGE_SIGNATURE = b"PK\x06\x07"
+"""The signature before the end of an archive that has more than 4 GiB, or claims to."""
 
 NPY_MAGIC = b"\x93NUMPY\x01\x00"
 NPY_HEAD_BYTES = 1024
-"""Longest head of an array; numpy's own have 128 bytes."""
+"""Most bytes of the description of an array; numpy's own have 128."""
 
 NPY_HEAD = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][iufb]\d)', 'fortran_order': (True|False), "
@@ -76,9 +73,7 @@ def stored(
     path: str | os.PathLike[str],
     build: Callable[[], Made],
     *,
-    kind: str,
-    key: str,
-    most: int,
+    most: Mapping[str, int],
     read: Callable[[Arrays], Made],
     write: Callable[[Made], Arrays],
 ) -> Made:
@@ -89,15 +84,13 @@ def stored(
     Args:
         path: the file.
         build: computes the data.
-        kind: what the arrays are, with the version of their meaning.
-        key: what the data was computed from.
-        most: bound of the file's bytes.
+        most: as of `read_arrays`.
         read: makes the data from arrays with any content; raises `Unusable` if they do not fit.
         write: the arrays of the data.
     """
     target, refused = Path(path), []
     try:
-        return read(read_arrays(target, kind=kind, key=key, most=most))
+        return read(read_arrays(target, most))
     except FileNotFoundError:
         pass
     except Unusable as error:
@@ -107,7 +100,7 @@ def stored(
     made = build()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(target, write(made), kind=kind, key=key)
+        write_arrays(target, write(made))
     except OSError as error:
         refused.append(f"it cannot be written ({error}), so it is rebuilt next time")
     if refused:
@@ -116,31 +109,17 @@ def stored(
 
 
 def write_arrays(
-    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, kind: str, key: str
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], *, compressed: bool = False
 ) -> None:
     """Write arrays to a file. It appears completely or not at all, also if others write it at the same time.
 
     Raises:
         OSError: the file cannot be written.
-        ValueError: an array contains Python objects.
     """
-    npy: Any = np.lib.format  # its functions have no types
-    members, offsets, size = [], {}, 0
-    for name, array in arrays.items():
-        stream = io.BytesIO()
-        npy.write_array(stream, np.asarray(array), allow_pickle=False)
-        data = stream.getvalue()
-        offsets[name] = [size, len(data)]
-        padding = -len(data) % ALIGNMENT
-        members.append(data + bytes(padding))
-        size += len(data) + padding
-    header = {"version": VERSION, "kind": kind, "key": key, "size": size, "members": offsets}
-    text = json.dumps(header).encode()
-    # numpy pads the head of each member to a multiple of 64 bytes, so the data is as aligned as the member
-    text += b" " * (-(BODY + 8 + len(text)) % ALIGNMENT)
-    body = b"".join([len(text).to_bytes(8, "little"), text, *members])
-    digest = hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
-    write_whole(path, MAGIC + digest, body)
+    stream = io.BytesIO()
+    save: Callable[..., None] = np.savez_compressed if compressed else np.savez
+    save(stream, **arrays)
+    write_whole(path, stream.getvalue())
 
 
 def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
@@ -162,9 +141,12 @@ def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
             os.unlink(partial)
 
 
-@contextlib.contextmanager
-def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO, int]]:
-    """A file up to a size, and its size."""
+def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+        OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
+    """
 
     def opener(name: str, flags: int) -> int:
         # opening what is not a file, such as a pipe to which nobody writes, must not wait
@@ -178,67 +160,63 @@ def _opened(path: str | os.PathLike[str], most: int) -> Iterator[tuple[BinaryIO,
             raise OSError(
                 errno.EFBIG, f"it has {found.st_size} bytes, but the limit is {most}", os.fspath(path)
             )
-        yield stream, found.st_size
+        return stream.read(found.st_size)
 
 
-def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a file.
+def read_arrays(path: str | os.PathLike[str], most: Mapping[str, int]) -> Arrays:
+    """The named arrays of an archive, read-only; other members are ignored.
 
-    Raises:
-        OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
-    """
-    with _opened(path, most) as (stream, size):
-        return stream.read(size)
-
-
-def read_arrays(path: str | os.PathLike[str], *, kind: str, key: str, most: int = MOST_BYTES) -> Arrays:
-    """The arrays of a file, read-only. All bytes are checked against the digest first.
+    Args:
+        path: the file.
+        most: for each array, its name and the most bytes that it may have.
 
     Raises:
-        Unusable: it has another format, version, kind or key, or a byte was changed.
-        OSError: there is no such file, it cannot be read, or it has more bytes than `most`.
+        Unusable: the archive is damaged, forged or larger than allowed, or an array is missing; the message
+            says which.
+        OSError: there is no such file, it cannot be read, or it is larger than all arrays together may be.
     """
-    with _opened(path, most) as (stream, size):
-        room = np.empty(size + ALIGNMENT, np.uint8)
-        begin = -room.ctypes.data % ALIGNMENT
-        data = room[begin : begin + size]
-        data = data[: stream.readinto(data.data)]  # type: ignore[attr-defined]
-    data.flags.writeable = False
-    view = data.data
-    if len(view) < BODY + 8:
-        raise Unusable("the file is cut off")
-    if view[: len(MAGIC)] != MAGIC:
-        raise Unusable("it is not a file of arrays")
-    if view[len(MAGIC) : BODY] != hashlib.blake2b(view[BODY:], digest_size=DIGEST_BYTES).digest():
-        raise Unusable("its checksum is wrong")
-    # from here on the contents are what `write_arrays` of some version wrote, or what somebody forged
-    first = BODY + 8 + int.from_bytes(view[BODY : BODY + 8], "little")
+    bound = sum(most.values()) + MOST_MEMBERS * (MEMBER_BYTES + NPY_HEAD_BYTES)
+    data = read_whole(path, bound)
+    _check_end(data)
     try:
-        header = json.loads(bytes(view[BODY + 8 : first]))
-    except (ValueError, RecursionError) as error:
-        raise Unusable(f"its header is not JSON ({error})") from error
-    if not isinstance(header, dict):
-        raise Unusable("its header is not an object")
-    for name, wanted in (("version", VERSION), ("kind", kind), ("key", key)):
-        if header.get(name) != wanted:
-            raise Unusable(f"its {name} must be {wanted!r}, but is {header.get(name)!r}")
-    members = header.get("members")
-    if not isinstance(members, dict):
-        raise Unusable("its header does not list members")
-    return {name: _member(data[first:], name, place) for name, place in members.items()}
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return {name: array_of_npy(_member(archive, name, size)) for name, size in most.items()}
+    except Unusable:
+        raise
+    except Exception as error:  # any error of Python's reader on a forged archive
+        raise Unusable(f"{type(error).__name__}: {error}") from error
 
 
-def _member(data: NDArray[np.uint8], name: str, place: Any) -> NDArray[Any]:
-    """The array at a place [begin, length] of the members."""
-    if not isinstance(place, list) or [type(number) for number in place] != [int, int]:
-        raise Unusable(f"the place of {name!r} is {place!r}")
-    begin, length = place
-    if not 0 <= begin <= begin + length <= len(data) or begin % ALIGNMENT:
-        raise Unusable(f"{name!r} is outside the file, or misaligned")
-    array = array_of_npy(data[begin : begin + length])
-    if not array.flags.aligned:
-        raise Unusable(f"the numbers of {name!r} are misaligned")
-    return array
+def _check_end(data: bytes) -> None:
+    """Refuse an archive with a large directory: reading it would make an object for each member."""
+    end = data[-END.size :]
+    if len(end) < END.size or end[:4] != SIGNATURE:
+        raise Unusable("it does not end as an archive does")
+    _, _, _, _, members, size, _, comment = END.unpack(end)
+    is_large = data[-END.size - 20 : -END.size - 16] == LARGE_SIGNATURE
+    if comment or is_large or members > MOST_MEMBERS or size > MOST_MEMBERS * MEMBER_BYTES:
+        raise Unusable(
+            f"it must be an archive of at most {MOST_MEMBERS} members without a comment, but has "
+            f"{members} members"
+        )
+
+
+def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """The bytes of one member."""
+    found = [info for info in archive.infolist() if info.filename == f"{name}.npy"]
+    if len(found) != 1:
+        raise Unusable(f"it has {len(found)} arrays called {name}")
+    (info,) = found
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+        raise Unusable(f"{name} is encrypted, or not compressed the way numpy does it")
+    if info.file_size > most + NPY_HEAD_BYTES:
+        raise Unusable(f"{name} has {info.file_size} bytes, but the limit is {most}")
+    with archive.open(info) as stream:
+        # `read` decompresses no more than this; at the end of the member, it compares the checksum
+        text = stream.read(info.file_size + 1)
+    if len(text) != info.file_size:
+        raise Unusable(f"{name} has {len(text)} bytes, but its archive says {info.file_size}")
+    return np.frombuffer(text, np.uint8)
 
 
 def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
@@ -259,6 +237,8 @@ def array_of_npy(data: NDArray[np.uint8]) -> NDArray[Any]:
         array = data[begin:].view(dtype)
         if array.size != math.prod(shape):
             raise Unusable(f"an array of shape {shape} has {array.size} numbers")
+        if not array.flags.aligned:
+            raise Unusable("the numbers of an array are misaligned")
         return array.reshape(shape, order="F" if found[2] == b"True" else "C")
     except (ValueError, TypeError, OverflowError) as error:
         raise Unusable(

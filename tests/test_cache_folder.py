@@ -88,7 +88,7 @@ def test_the_bound_holds_and_the_newest_stays(tmp_path: Path) -> None:
 def test_only_files_of_the_cache_are_deleted(tmp_path: Path) -> None:
     compiler_in(tmp_path).compile_regex("a")
     (entry,) = entries(tmp_path)
-    mine = ["notes.txt", "compiled-12.equimask", f"my-{entry.name}", f"{entry.name}.bak", "trie-1-ab.arrays"]
+    mine = ["notes.txt", "compiled-12.equimask", f"my-{entry.name}", f"{entry.name}.bak", "trie-1-ab.npz"]
     partials = [f"{entry.name}.12.ab.partial", f"{entry.name}.13.ab.partial", "notes.12.ab.partial"]
     locks = [f"{entry.name}.lock", "notes.lock"]
     for name in mine + partials + locks:

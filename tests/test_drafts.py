@@ -26,7 +26,7 @@ from equivalence.store import write_arrays
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import Draft, DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts
-from hybrid.drafts.model import DESCRIBED_BYTES, KIND, grammar_key, links
+from hybrid.drafts.model import DESCRIBED_BYTES, links
 from hybrid.healing import HealingMatcher
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES, ids_of, mask_of
@@ -277,7 +277,7 @@ def test_saved_and_merged(tmp_path) -> None:
     assert total(both) > total(other) > 0
     with pytest.raises(ArgumentError, match="same grammar"):
         one.merge(DraftModel(compiled_by("lark")))
-    with pytest.raises(ArtifactError, match="key"):
+    with pytest.raises(ArtifactError, match="something else"):
         DraftModel(compiled_by("lark")).load(tmp_path / "one.drafts")
 
 
@@ -294,9 +294,16 @@ def test_saved_and_merged(tmp_path) -> None:
 )
 def test_forged_counts_are_refused(tmp_path, change) -> None:
     model = trained(compiled_by("classifier"), 4)
-    forged = {"slots": change(model._counts.copied())}
-    write_arrays(tmp_path / "x", forged, kind=KIND, key=grammar_key(model.compiled_grammar))
+    write_arrays(tmp_path / "x", {"slots": change(model._counts.copied()), "key": model._file_key})
     with pytest.raises(ArtifactError, match="cannot be used"):
+        model.load(tmp_path / "x")
+
+
+def test_a_small_file_cannot_claim_many_counts(tmp_path) -> None:
+    model = DraftModel(compiled_by("classifier"))
+    slots = np.zeros((1 << 16, 16), np.int32)
+    write_arrays(tmp_path / "x", {"slots": slots, "key": model._file_key}, compressed=True)
+    with pytest.raises(ArtifactError, match=r"cannot be read .* but the limit is"):
         model.load(tmp_path / "x")
 
 

@@ -37,9 +37,6 @@ STORED_VERSION = 4
 STORED = ("token_order", "suffix_order")
 """The arrays of a trie that are stored in a file."""
 
-HEADER_BYTES = 4096
-"""Most bytes of a file besides its numbers."""
-
 
 class Trie(NamedTuple):
     """Flat arrays of N nodes and G groups. Node 0 is the root.
@@ -148,11 +145,9 @@ def stored_trie(
     """
 
     return stored(
-        Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.arrays",
+        Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.npz",
         build,
-        kind=f"trie {STORED_VERSION}: {' '.join(STORED)}",
-        key=fingerprint,
-        most=HEADER_BYTES + 4 * (len(flat[0]) + len(flat[1])),
+        most=dict.fromkeys(STORED, 4 * (len(flat[0]) + len(flat[1]))),
         read=lambda arrays: _checked(arrays, *flat),
         write=lambda trie: {name: getattr(trie, name) for name in STORED},
     )
@@ -164,9 +159,7 @@ def _checked(arrays: Arrays, data: NDArray[np.uint8], bounds: Integers) -> Trie:
     Raises:
         Unusable: these are not the orders of the tokens.
     """
-    if tuple(arrays) != STORED or any(
-        array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()
-    ):
+    if any(array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()):
         raise Unusable("it holds other arrays")
     token_order, suffix_order = arrays.values()
     if not np.array_equal(np.sort(token_order), np.flatnonzero(np.diff(bounds))):

@@ -12,7 +12,6 @@ An id is *text* if it has bytes and is not special. Special ids, empty tokens an
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import os
 from collections.abc import Iterable, Sequence
@@ -26,9 +25,8 @@ from equivalence import forks
 from equivalence.arguments import folder_of, integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
-from equivalence.store import Arrays, Unusable, write_whole
+from equivalence.store import Arrays, Unusable, read_arrays, write_arrays
 from equivalence.trie.trie import Trie, build_trie, read_only, side_by_side, stored_trie
-from equivalence.vocabulary.npz import read_npz
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
 
@@ -206,7 +204,7 @@ class Vocabulary:
         """
         path = path_of(path, "path", VocabularyError)
         try:
-            arrays = read_npz(path, FILE_BYTES)
+            arrays = read_arrays(path, FILE_BYTES)
         except (OSError, ValueError, Unusable) as error:
             raise VocabularyError(
                 f"{os.fspath(path)!r} is not a vocabulary file ({error}); it must be an .npz file with "
@@ -224,15 +222,13 @@ class Vocabulary:
             VocabularyError: `path` is no path.
             OSError: the file cannot be written.
         """
-        stream = io.BytesIO()
-        np.savez_compressed(
-            stream,
-            data=np.frombuffer(b"".join(self.tokens), np.uint8),
-            lens=self.token_lengths.astype(np.uint16),  # `MAX_TOKEN_BYTES` fits
-            stop_ids=np.array(self.stop_token_ids, np.int32),
-            special_ids=np.array(self.special_token_ids, np.int32),
-        )
-        write_whole(path_of(path, "path", VocabularyError), stream.getvalue())
+        arrays: Arrays = {
+            "data": np.frombuffer(b"".join(self.tokens), np.uint8),
+            "lens": self.token_lengths.astype(np.uint16),  # `MAX_TOKEN_BYTES` fits
+            "stop_ids": np.array(self.stop_token_ids, np.int32),
+            "special_ids": np.array(self.special_token_ids, np.int32),
+        }
+        write_arrays(path_of(path, "path", VocabularyError), arrays, compressed=True)
 
     def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
         """Compute now what the first grammar would wait for, and return this vocabulary.

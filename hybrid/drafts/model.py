@@ -23,6 +23,9 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeGuard
 
+import numpy as np
+from numpy.typing import NDArray
+
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
 from equivalence.arguments import integer_from, path_of, shown
 from equivalence.deadline import Deadline
@@ -47,6 +50,8 @@ from hybrid.values.mask_time import A_TOKEN, limited
 
 KIND = "drafts 1"
 """The kind of files, with the version of the keys."""
+
+MOST_FILE_BYTES, MOST_KEY_BYTES = 1 << 30, 256
 
 RECENT = 6
 """Most earlier tokens in a key."""
@@ -304,6 +309,11 @@ class DraftModel:
     def _key(self) -> str:
         return grammar_key(self._compiled)
 
+    @property
+    def _file_key(self) -> NDArray[np.uint8]:
+        """What a file must say about its counts: the version of their keys, and the grammar."""
+        return np.frombuffer(f"{KIND} {self._key}".encode(), np.uint8)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the counts to a file. The write is atomic.
 
@@ -312,7 +322,7 @@ class DraftModel:
             ArtifactError: `path` is not a path.
         """
         target = path_of(path, "path", ArtifactError)
-        write_arrays(target, {"slots": self._counts.copied()}, kind=KIND, key=self._key)
+        write_arrays(target, {"slots": self._counts.copied(), "key": self._file_key})
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Add the counts of a file that `save` wrote.
@@ -323,14 +333,17 @@ class DraftModel:
         """
         source = path_of(path, "path", ArtifactError)
         try:
-            slots = read_arrays(source, kind=KIND, key=self._key).get("slots")
+            most = min(os.path.getsize(source), MOST_FILE_BYTES)  # the arrays are not compressed
+            found = read_arrays(source, {"slots": most, "key": MOST_KEY_BYTES})
+            if not np.array_equal(found["key"], self._file_key):
+                raise Unusable("it has the counts of something else")
         except (OSError, Unusable) as error:
             raise ArtifactError(
                 f"the file of draft counts cannot be read ({error}); it must come from the same "
-                "grammar and vocabulary (key) and the same version (kind); if it does not, start with "
-                "new counts"
+                "grammar and vocabulary and the same version; if it does not, start with new counts"
             ) from error
-        problem = "there are no slots" if slots is None else check_slots(slots, self._vocabulary.size)
+        slots = found["slots"]
+        problem = check_slots(slots, self._vocabulary.size)
         if problem:
             raise ArtifactError(f"the file of draft counts cannot be used: {problem}; start with new counts")
         self._counts.merge(slots)
