@@ -29,7 +29,6 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.device.maps import MOST_CLASSES, NO_LINE, ClassMaps
 from hybrid.device.masking import ENTRY, has_triton, mask_in_torch
 from hybrid.values.arguments import one_of
-from hybrid.values.gather import Gather
 
 MOST_CLASS_WORDS = MOST_CLASSES // 32 + 1
 
@@ -149,7 +148,8 @@ class DeviceGather:
         if gather is None or by_classifier:  # it caches whole masks; copying takes a tenth of expanding
             matcher._fill(self._bitmask())
         else:  # ask an engine only once: filling a mask may change what a token budget allows
-            expand(gather, matcher._stops, room.copy(), self._bitmask())
+            can_stop = bool(int(room[gather.n_classes >> 5]) >> (gather.n_classes & 31) & 1)
+            gather.expand(room.copy(), self._bitmask(), matcher._stops, can_stop)
         self._add(row, NO_LINE, self._width)
 
     def fill_bitmask(self, bitmask: Any, index: int) -> None:
@@ -263,28 +263,6 @@ class DeviceGather:
                 "the logits overlap in memory (for example, because of expand); pass logits.clone()"
             )
         return rows
-
-
-def expand(
-    gather: Gather, stops: tuple[int, ...], class_words: NDArray[np.uint32], row: NDArray[np.uint32]
-) -> None:
-    """Expand a class mask to a whole bitmask, with the bits of the stop ids.
-
-    Args:
-        gather: the gather of the classes.
-        stops: the stop ids.
-        class_words: the class mask, as `Follower.fill_by_class` writes it.
-        row: uint32, the words of a row; overwritten.
-    """
-    gather.expand(class_words, row)
-    last, rest = gather.n_classes >> 5, gather.n_classes & 31
-    can_stop = bool(int(class_words[last]) >> rest & 1)
-    for stop in stops:
-        bit = np.uint32(1 << (stop & 31))
-        if can_stop:
-            row[stop >> 5] |= bit
-        else:
-            row[stop >> 5] &= ~bit
 
 
 def _backend(name: Any, device: torch.device) -> Any:

@@ -59,7 +59,7 @@ class EngineFollower(Follower):
         self.size = vocabulary.size
         # the bits of a row's last word that stand for ids
         self._last_bits = np.uint32((1 << ((self.size & 31) or 32)) - 1)
-        self._stop_set = frozenset(stops)
+        self._stops, self._stop_set = stops, frozenset(stops)
         self._mask_seconds = compiled.mask_seconds
         self._gather = compiled.gather
         classes = compiled.classes
@@ -77,7 +77,6 @@ class EngineFollower(Follower):
             return
         self._stop_class = compiled.engine_stop
         self._class_of_token = classes.class_of_token
-        self._stop_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stops]
         # if some bit is 0 in every mask, masks must always be applied
         classless_stops = sum(int(classes.class_of_token[t] < 0) for t in stops)
         self._always_applied = compiled.classless > classless_stops
@@ -102,13 +101,7 @@ class EngineFollower(Follower):
                 return self._forbids(row)
             return needed or bool(self._void_words)
         check_time(began, self._mask_seconds)
-        can_stop = self._can_stop
-        self._gather.expand(self._class_words, row)
-        for word, bit in self._stop_words:
-            if can_stop:
-                row[word] |= bit
-            else:
-                row[word] &= ~bit
+        self._gather.expand(self._class_words, row, self._stops, self._can_stop)
         return needed or self._always_applied
 
     def fill_by_class(self, words: Any) -> Gather | None:

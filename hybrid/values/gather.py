@@ -129,12 +129,17 @@ class Gather:
                 break
         return n
 
-    def expand(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> None:
+    def expand(
+        self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1], stops: tuple = (),
+        can_stop: bool = False,
+    ) -> None:  # fmt: skip
         """Overwrite `out` (uint32[n_words]) with the mask of all tokens whose class bit is set.
 
         Args:
             class_mask: uint32[ceil(n_classes / 32)] or longer; further bits are ignored.
             out: the row of the bitmask, viewed as uint32.
+            stops: ids that get the bit `can_stop`, whatever their classes are.
+            can_stop: whether the sequence may stop.
 
         Raises:
             IndexError: an array has another length. Nothing was written.
@@ -143,6 +148,10 @@ class Gather:
             raise IndexError(f"the row must have {self.n_words} words, and the class mask enough")
         with cython.nogil:
             self.fill(class_mask, out)
+        stop: cython.Py_ssize_t
+        for stop in stops:
+            bit = cython.cast(cython.uint, 1) << (stop & 31)
+            out[stop >> 5] = out[stop >> 5] | bit if can_stop else out[stop >> 5] & ~bit
 
     def class_of_token(self) -> NDArray[np.int32]:
         """Return the class of each token, int32[vocab_size]; -1 for none."""
