@@ -100,7 +100,7 @@ def test_a_page_tells_of_a_schema_and_a_document(tmp_path: Path, spec: str) -> N
     document = file(tmp_path / "document.json", '{"name": "x", "tags": [1, true]}')
     _, page = written(tmp_path, spec, json.dumps(SCHEMA), "--text", document)
     assert "uniqueItems" in page.text("table") and "/properties/tags/uniqueItems" in page.text("table")
-    assert "classifier" in page.text("header") and "token classes" in page.text("table")
+    assert "classifier" in page.text("header") and "token classes" in page.text("span")
     spans = [one for one in page.named("span") if "data-spot" in one]
     assert len(spans) >= 10 and any("forced" in (one["class"] or "") for one in spans)
     assert {f"spot-{one['data-spot']}" for one in spans} <= {one["id"] for one in page.named("template")}

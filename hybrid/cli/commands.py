@@ -99,10 +99,8 @@ def classes(
             progress.update(task, description="building the trie")
             _ = words.trie
             progress.update(task, description="computing classes")
-            cold = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
-            progress.update(task, description="computing them again, with caches")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
-    _print_classes(console, words, found, sum(cold.seconds.values()), top)
+    _print_classes(console, words, found, top)
 
 
 @app.command(name="compile")
@@ -235,9 +233,7 @@ def _errors_printed() -> Iterator[Console]:
         raise typer.Exit(2) from error
 
 
-def _print_classes(
-    console: Console, vocabulary: Vocabulary, found: TokenClasses, cold: float, top: int
-) -> None:
+def _print_classes(console: Console, vocabulary: Vocabulary, found: TokenClasses, top: int) -> None:
     classes = ClassTable(vocabulary, found)
     print_classes(console, classes, classes.largest(top), found.relation)
     console.print(
@@ -246,8 +242,5 @@ def _print_classes(
         highlight=False,
     )
     phases = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in found.seconds.items())
-    total = sum(found.seconds.values())
-    console.print(
-        f"{1e3 * total:.1f} ms ({phases}); the first computation took {1e3 * cold:.1f} ms", highlight=False
-    )
+    console.print(f"{1e3 * sum(found.seconds.values()):.1f} ms ({phases})", highlight=False)
     console.print(", ".join(f"{value:,} {name}" for name, value in found.sizes.items()), highlight=False)

@@ -88,8 +88,7 @@ def explain_grammar(
         data = page.encode("utf-8", "replace")
         html.write_bytes(data)
         console.print(
-            f"{html}: {len(data) / 1024:,.0f} KiB; compiled in {duration(facts.compile_seconds)}, "
-            f"classes in {duration(facts.class_seconds)}, explained in {duration(facts.facts_seconds)}",
+            f"{html}: {len(data) / 1024:,.0f} KiB; compiled in {duration(facts.compile_seconds)}",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip
         if facts.document.refusal is not None:
@@ -147,9 +146,7 @@ def _print(console: Console, facts: Facts) -> None:
         print_differences(console, compiled)
         if facts.is_strict:
             console.print(STRICT, style="dim", highlight=False)
-    costs = ", ".join(f"{name} {duration(seconds)}" for name, seconds in facts.timings[:6])
     console.print(
-        f"\ncompiled in {duration(facts.compile_seconds)}, {size(compiled.memory_size_bytes)} in memory; "
-        f"phases: {costs}",
+        f"\ncompiled in {duration(facts.compile_seconds)}, {size(compiled.memory_size_bytes)} in memory",
         highlight=False, markup=False,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The content of a page about a grammar: strategy, token classes, a document, time and memory.
+"""The content of a page about a grammar: strategy, token classes, and a document.
 
 What: `facts_of` collects `Facts` from a compiled grammar.
 When: for `hybrid.pages.page`, and for the summary that `python -m hybrid explain` prints.
@@ -8,7 +8,6 @@ Limits: those of `hybrid.pages.classes` and `hybrid.pages.document`.
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,24 +44,18 @@ class Facts:
         kind: its notation.
         compiled: the grammar.
         compile_seconds: how long compiling took.
-        class_seconds: how long it took to compute token classes for the page; 0 if they were known.
-        facts_seconds: how long it took to collect all other facts.
         classes: its token classes.
         document: a text that was read.
         document_is: which text this is, in words.
-        memory: pairs of a description and a number of bytes.
     """
 
     title: str
     kind: str
     compiled: CompiledGrammar
     compile_seconds: float
-    class_seconds: float
-    facts_seconds: float
     classes: ClassTable
     document: Document
     document_is: str
-    memory: list[tuple[str, int]]
 
     @property
     def strategy(self) -> str:
@@ -74,16 +67,6 @@ class Facts:
         """Whether properties and items that a schema does not name are forbidden (XGrammar's strict_mode)."""
         schema = self.compiled.schema
         return schema is not None and schema.strict_mode
-
-    @property
-    def timings(self) -> list[tuple[str, float]]:
-        """Phases of compiling and of making the page, with their seconds, longest first; without the
-        total."""
-        found = {name: value for name, value in self.compiled.timings.items() if name != "total"}
-        if self.class_seconds:
-            found["classes, for this page"] = self.class_seconds
-        found["explaining, for this page"] = self.facts_seconds
-        return sorted(((name, value) for name, value in found.items() if value > 0), key=lambda one: -one[1])
 
 
 def facts_of(
@@ -102,35 +85,12 @@ def facts_of(
     Raises:
         ArgumentError: no tokens of the vocabulary spell the document.
     """
-    compiled_bytes = compiled.memory_size_bytes
-    began = time.perf_counter()
-    known = compiled.known_classes is not None
     table = ClassTable(compiled.vocabulary, compiled.classes)
-    classified = time.perf_counter()
     is_given = text is not None
     if text is None:
         text, text_is = _some_text(compiled)
     document = read_document(compiled, table, text, is_whole=is_given)
-    return Facts(
-        title, kind, compiled, compile_seconds, 0.0 if known else classified - began,
-        time.perf_counter() - classified, table, document, text_is, _memory(compiled, compiled_bytes),
-    )  # fmt: skip
-
-
-def _memory(compiled: CompiledGrammar, before: int) -> list[tuple[str, int]]:
-    """Return what is held in memory, with the number of bytes."""
-    found = [("the grammar, when it was compiled", before), ("the grammar now", compiled.memory_size_bytes)]
-    classes, classifier = compiled.known_classes, compiled.classifier
-    if classes is not None:
-        found.append(("of this: token classes", classes.nbytes))
-    if classifier is not None:
-        found.append(("of this: the classifier, and what it has computed", classifier.memory_size_bytes))
-    if compiled.engine is not None:
-        found.append(("of this: XGrammar's part", int(compiled.engine.memory_size_bytes)))
-    if compiled.gather is not None:
-        found.append(("of this: tables to expand masks", compiled.gather.memory_size_bytes))
-    trie = sum(array.nbytes for array in compiled.vocabulary.trie if isinstance(array, np.ndarray))
-    return [*found, ("the vocabulary's trie, which all grammars share", trie)]
+    return Facts(title, kind, compiled, compile_seconds, table, document, text_is)
 
 
 def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
