@@ -35,4 +35,4 @@ cdef class Summariser:
     cdef void sort_pairs(self, Py_ssize_t n) noexcept nogil
 
 
-cpdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil
+cdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil
