@@ -16,10 +16,7 @@ import xgrammar
 
 import hybrid
 from adapters.xgrammar.errors import with_its_errors
-from equivalence import ArgumentError, BatchError
-from equivalence.arguments import integers, shown
-from hybrid.api.batch import rows_of, steps_of
-from hybrid.values.arguments import encoded
+from hybrid.api.batch import rows_of, steps_of, texts_of, tokens_of
 
 ours = hybrid.BatchGrammarMatcher
 
@@ -75,7 +72,7 @@ class BatchGrammarMatcher(ours):
         given = _list_of(matchers)
         if _are_ours(given):
             return ours.batch_accept_token(given, tokens, debug_print)
-        pairs = _pairs(given, integers(tokens, "tokens"))
+        pairs = zip(given, tokens_of(given, tokens), strict=True)
         return [one.accept_token(token, debug_print=debug_print) for one, token in pairs]
 
     @staticmethod
@@ -87,9 +84,7 @@ class BatchGrammarMatcher(ours):
         given = _list_of(matchers)
         if _are_ours(given):
             return ours.batch_accept_string(given, strings, debug_print)
-        if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
-            raise ArgumentError(f"strings must be a list of str or bytes, but is {shown(strings)}")
-        pairs = _pairs(given, [encoded(text) for text in strings])
+        pairs = zip(given, texts_of(given, strings), strict=True)
         return [one.accept_string(text, debug_print=debug_print) for one, text in pairs]
 
     @staticmethod
@@ -113,12 +108,3 @@ def _are_ours(matchers: Any) -> bool:
     """Whether none of the matchers is plain XGrammar's. `hybrid` reports other wrong objects."""
     kinds = set(map(type, matchers)) if isinstance(matchers, list) else set()
     return not any(issubclass(kind, xgrammar.GrammarMatcher) for kind in kinds)
-
-
-def _pairs(matchers: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
-    """Return each matcher with its argument."""
-    if len(values) != len(matchers):
-        raise BatchError(
-            f"a list must have one element for each matcher ({len(matchers)}), but has {len(values)}"
-        )
-    return list(zip(matchers, values, strict=True))

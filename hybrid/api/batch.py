@@ -148,8 +148,7 @@ class BatchGrammarMatcher:
             BatchError: there is not one token for each matcher. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
-        ids = integers(tokens, "tokens")
-        _check_length(matchers, ids, "tokens")
+        ids = tokens_of(matchers, tokens)
         if len(matchers) > 1 and not debug_print:
             taken = known_steps(matchers, ids)
             if taken is not None:
@@ -167,10 +166,7 @@ class BatchGrammarMatcher:
             BatchError: there is not one text for each matcher. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
-        if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
-            raise ArgumentError(f"strings must be a list of str or bytes, but is {shown(strings)}")
-        texts = [encoded(text) for text in strings]
-        _check_length(matchers, texts, "strings")
+        texts = texts_of(matchers, strings)
         return _advanced(matchers, [matcher.accept_string for matcher in matchers], texts, debug_print)
 
     @staticmethod
@@ -222,6 +218,22 @@ def rows_of(matchers: list[GrammarMatcher], indices: Any) -> Sequence[int]:
         twice = next(row for place, row in enumerate(rows) if row in rows[:place])
         raise BitmaskError(f"indices contains {twice} twice; each matcher needs a row of its own")
     return rows
+
+
+def tokens_of(matchers: list[Any], tokens: Any) -> list[int]:
+    """One token for each matcher."""
+    ids = integers(tokens, "tokens")
+    _check_length(matchers, ids, "tokens")
+    return ids
+
+
+def texts_of(matchers: list[Any], strings: Any) -> list[bytes]:
+    """One text for each matcher."""
+    if isinstance(strings, (str, bytes, bytearray)) or not isinstance(strings, Iterable):
+        raise ArgumentError(f"strings must be a list of str or bytes, but is {shown(strings)}")
+    texts = [encoded(text) for text in strings]
+    _check_length(matchers, texts, "strings")
+    return texts
 
 
 def _drafts_of(matchers: list[Any], drafts: Any) -> list[Any]:
