@@ -1,37 +1,33 @@
-"""Folders of compiled grammars: what a full one evicts, what killed processes leave, and damage.
+"""Folders of compiled grammars: what a full one evicts, and damage.
 
-What: the order of eviction, its bound, files of other programs; processes that are killed while they write;
-entries that are cut, changed or foreign, files in place of folders, and file systems that fail. Every kind of
-damage is found, repaired and reported once.
+What: the order of eviction, its bound, files of other programs; entries that are cut, changed or foreign,
+files in place of folders, and file systems that fail. Every kind of damage is found, repaired and reported
+once.
 When: after any change of `hybrid.compile.cache`, of `GrammarCompiler._cached` or of artefacts.
-Limits: small vocabularies; times are measured, not tested (docs/caches.md).
+Limits: small vocabularies; times are measured, not tested (docs/caches.md). `tests.robustness.killed` tests
+what processes leave that are killed while they write.
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
 import os
 import random
 import shutil
-import time
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from equivalence import ArtifactError, store
 from hybrid import GrammarCompiler
 from hybrid.compile import cache as disk_cache
-from hybrid.compile.cache import ENTRY, KEY_BYTES, LOCK, MAGIC, PARTIAL
-from hybrid.files import from_bytes, to_bytes
+from hybrid.compile.cache import ENTRY, KEY_BYTES, MAGIC
+from hybrid.files import to_bytes
 from tests.caches import OTHER_VOCABULARY, REGEX, compiler_in, disk, entries
-from tests.robustness.killed import InPieces
 from tests.test_artifact import VOCABULARY, masks_along
-from tests.test_forks import Child
 
 # --- Eviction ----------------------------------------------------------------------------------------------
 
@@ -119,85 +115,6 @@ def test_files_that_others_delete_meanwhile(tmp_path: Path, monkeypatch: pytest.
     compiler.clear_cache()
     assert compiler.compile_regex("k1").strategy == "classifier"
     assert compiler.stats()["disk"]["failures"] == 0
-
-
-# --- Processes that are killed -----------------------------------------------------------------------------
-
-
-KILLED = [f"(a{letter}|[0-9]{{{number}}})+" for letter in "bcd" for number in (1, 2, 3)]
-
-
-def _write_for_ever(folder: str, seed: int) -> None:
-    """In another process: compile and delete grammars in a folder until killed."""
-    store.open = InPieces  # type: ignore[attr-defined]
-    rng = random.Random(seed)
-    limit = rng.choice([10_000, -1])
-    while True:
-        compiler = compiler_in(folder, cache_dir_limit_bytes=limit)
-        for text in rng.sample(KILLED, 5):
-            compiler.compile_regex(text)
-        found = entries(Path(folder))
-        for path in rng.sample(found, min(3, len(found))):
-            path.unlink(missing_ok=True)
-
-
-def is_whole(path: Path) -> bool:
-    """Whether a file that has not been renamed yet holds all of an entry."""
-    try:
-        from_bytes(path.read_bytes()[len(MAGIC) + KEY_BYTES :], VOCABULARY)
-    except ArtifactError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-def test_processes_that_are_killed_while_they_write(tmp_path: Path) -> None:
-    wanted = {text: masks_along(GrammarCompiler(VOCABULARY).compile_regex(text), 1, 40) for text in KILLED}
-    rng, seeds = random.Random(7), itertools.count()
-
-    def start() -> Child:
-        return Child(partial(_write_for_ever, str(tmp_path), next(seeds)), 600)
-
-    def unfinished() -> list[Path]:
-        return [path for path in tmp_path.iterdir() if PARTIAL.fullmatch(path.name) and not is_whole(path)]
-
-    running = [start() for _ in range(3)]
-    began, patience = time.monotonic(), 1.0
-    try:
-        while True:
-            assert time.monotonic() < began + 90, "none was killed while it wrote"
-            time.sleep(patience * rng.uniform(0.02, 0.25))
-            patience *= 1.01
-            assert all(child.is_running() for child in running), "it ends by being killed only"
-            # on a busy machine it takes longer until some were killed while writing, and others have written
-            is_late = time.monotonic() > began + 3
-            killed = range(len(running)) if is_late else [rng.randrange(len(running))]
-            for place in killed:
-                running[place].kill()
-            if is_late and unfinished() and entries(tmp_path):
-                running.clear()
-                break
-            for place in killed:
-                running[place] = start()
-    finally:
-        for child in running:
-            child.kill()
-    partials = unfinished()
-    names = [path.name for path in tmp_path.iterdir() if not ENTRY.fullmatch(path.name)]
-    assert all(PARTIAL.fullmatch(name) or LOCK.fullmatch(name) for name in names)
-
-    def found_in_the_folder() -> dict[str, int]:
-        """Compare all masks, and return what was found in the folder."""
-        compiler = compiler_in(tmp_path)
-        for text, masks in wanted.items():
-            assert masks_along(compiler.compile_regex(text), 1, 40) == masks
-        return dict(compiler.stats()["disk"])
-
-    found = found_in_the_folder()
-    assert found["hits"] > 0 and found["damaged"] == 0 and found["hits"] + found["writes"] == len(KILLED)
-    for path in partials:  # and the states in which a crash of the machine could leave them
-        os.replace(path, tmp_path / path.name[: path.name.index(".equimask") + 9])
-    assert found_in_the_folder()["damaged"] > 0
 
 
 # --- Damage ------------------------------------------------------------------------------------------------

@@ -2,8 +2,9 @@
 
 What: many processes compile schemas with one `cache_dir`, and delete entries so that there is always
 something to write; they are killed by SIGKILL at random, half of them as soon as they have begun to write an
-entry, and replaced. Every second one writes slowly, to leave time to kill it during a write. Each checks the
-masks of the grammars that it gets; at the end every entry is loaded and its masks are checked.
+entry, and replaced. Every second one writes slowly, to leave time to kill it during a write; every third one
+evicts entries if there is a limit. Each checks the masks of the grammars that it gets; at the end every entry
+is loaded and its masks are checked.
 When: ``python -m tests.robustness.killed --vocabulary SPEC --schemas FOLDER``;
 `tests/robustness/test_soaks.py` runs a small one.
 Limits: needs fork and SIGKILL. A killed process is not a power failure: data that the system has accepted
@@ -37,6 +38,9 @@ from tests.robustness.documents import mask_digest
 
 DELETED = 0.5
 """Probability that a process deletes some entry after it got one."""
+
+PATIENCE = 90.0
+"""Seconds that a run may take longer until some process was killed while it wrote."""
 
 
 class InPieces:
@@ -111,12 +115,17 @@ def prepare(vocabulary: Any, files: list[workloads.SchemaFile]) -> list[Known]:
     return known
 
 
-def work_for_ever(vocabulary: Any, known: list[Known], folder: str, told: str, seed: int) -> None:
+def work_for_ever(
+    vocabulary: Any, known: list[Known], folder: str, told: str, seed: int, limit_bytes: int
+) -> None:
     """Get grammars, check them and delete entries until this process is killed."""
     rng = random.Random(seed)
     if seed % 2:
         store.open = InPieces  # type: ignore[attr-defined]
-    compiler = GrammarCompiler(vocabulary, cache_dir=folder, cache_enabled=False, on_demand=True)
+    limit = limit_bytes if seed % 3 == 0 else -1
+    compiler = GrammarCompiler(
+        vocabulary, cache_dir=folder, cache_dir_limit_bytes=limit, cache_enabled=False, on_demand=True
+    )
     stream = os.open(told, os.O_WRONLY | os.O_APPEND)
     while True:
         one = rng.choice(known)
@@ -144,9 +153,14 @@ def got(compiler: Any, one: Known) -> tuple[str, ...]:
 
 
 def kill_at_random(
-    vocabulary: Any, known: list[Known], folder: Path, processes: int, seconds: float, seed: int
-) -> Outcome:
-    """Let processes work on a folder, kill and replace them for some seconds, then check the folder."""
+    vocabulary: Any, known: list[Known], folder: Path, processes: int, seconds: float, seed: int,
+    limit_bytes: int = -1,
+) -> Outcome:  # fmt: skip
+    """Let processes work on a folder, kill and replace them for some seconds, then check the folder.
+
+    Args:
+        limit_bytes: the size limit of the folder in every third process, which evicts entries.
+    """
     context = multiprocessing.get_context("fork")  # children inherit the kernels and the vocabulary
     rng, found = random.Random(seed), Outcome()
     started = 0
@@ -157,7 +171,7 @@ def kill_at_random(
         def start() -> Any:
             nonlocal started
             started += 1
-            arguments = (vocabulary, known, str(folder), str(told), seed * 1_000_000 + started)
+            arguments = (vocabulary, known, str(folder), str(told), seed * 1_000_000 + started, limit_bytes)
             process = context.Process(target=work_for_ever, args=arguments, daemon=True)
             process.start()
             return process
@@ -165,7 +179,9 @@ def kill_at_random(
         running = [start() for _ in range(processes)]
         began = time.monotonic()
         try:
-            while time.monotonic() < began + seconds:
+            while (taken := time.monotonic() - began) < seconds or (
+                taken < seconds + PATIENCE and not (found.while_writing or found.ended)
+            ):
                 place = _victim(rng, running, folder, seconds / 20)
                 process = running[place]
                 if not process.is_alive():
