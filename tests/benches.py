@@ -20,6 +20,7 @@ from bench.__main__ import app
 from bench.json_schema import runner, worker
 from bench.workloads import Labelled
 from equivalence import Vocabulary
+from hybrid.testing.comparison import Comparison, Disagreement
 
 WORDS = [
     b'"a"', b'": ', b'{"', b'"}', b", ", b'", "', b"true", b"12", b"hello", b" world", b"]}", b"}]", b"end",
@@ -37,6 +38,29 @@ def fixture_vocabulary_file(vocabulary: Vocabulary, tmp_path: Path) -> str:
     """The path of a file of it."""
     vocabulary.save(tmp_path / "made.npz")
     return str(tmp_path / "made.npz")
+
+
+OPEN_SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+"""An object that may have other properties, unless strict_mode forbids them."""
+
+OBJECT_SCHEMA = {
+    "type": "object", "properties": {"a": {"type": "string"}, "b": {"items": {"type": "integer"}}},
+    "required": ["a"], "additionalProperties": False,
+}  # fmt: skip
+REFUSED_SCHEMA = {"type": "no such type"}
+
+
+@pytest.fixture(name="schema_folder")
+def fixture_schema_folder(tmp_path: Path) -> Path:
+    """A folder of five schemas with instances; the last one is refused."""
+    contents: dict[str, tuple[Any, list[tuple[bool, Any]]]] = {
+        "object": (OBJECT_SCHEMA, [(True, {"a": "hello world", "b": [1, 22]}), (False, {"a": 3})]),
+        "order": (OBJECT_SCHEMA, [(True, {"b": [], "a": "é\ud800"})]),
+        "open": (OPEN_SCHEMA, [(True, {"a": 12, "b": 1}), (True, {"a": 1})]),
+        "choice": ({"enum": ["x", "yy", 3, None]}, [(True, "yy"), (True, None)]),
+        "refused": (REFUSED_SCHEMA, [(True, 1)]),
+    }
+    return write_schemas(tmp_path / "schemas", contents)
 
 
 def run(*arguments: object) -> Result:
@@ -66,6 +90,12 @@ def write_schemas(folder: Path, schemas: Mapping[str, tuple[Any, Iterable[tuple[
         text = json.dumps({"description": name, "meta": {}, "schema": schema, "tests": tests})
         (folder / f"{name}.json").write_text(text)
     return folder
+
+
+def differ(*_: object, **__: object) -> Comparison:
+    """Stand-in for a comparison: one bit differs."""
+    item = Disagreement("mask", 3, 104, b"h", (1, 2, 3), b"\x01\x02\x03", True, False, False)
+    return Comparison(masks=4, accepted=3, differences=[item], difference_count=1, different_masks=1)
 
 
 # --- What other processes do -------------------------------------------------------------------------------

@@ -16,19 +16,20 @@ from tokenizers import Tokenizer
 from bench import memory, scaling
 from bench.peers import cfgzip
 from equivalence import Vocabulary, compute_classes
-from tests.benches import fixture_vocabulary, fixture_vocabulary_file, recorded, run, write_schemas  # noqa: F401 - fixtures
-from tests.test_bench import GRAMMAR, OBJECT_SCHEMA, REFUSED_SCHEMA, differ
+from tests import benches
+from tests.benches import fixture_vocabulary, fixture_vocabulary_file  # noqa: F401 - fixtures
+from tests.test_bench import GRAMMAR
 
 
 def test_the_record_says_what_compute_classes_says(
     vocabulary: Vocabulary, vocabulary_file: str, tmp_path: Path
 ) -> None:
-    schemas = {"a_object": OBJECT_SCHEMA, "b_refused": REFUSED_SCHEMA, "a_flag": True}
+    schemas = {"a_object": benches.OBJECT_SCHEMA, "b_refused": benches.REFUSED_SCHEMA, "a_flag": True}
     labelled = {name: (schema, [(True, {"a": "hello"})]) for name, schema in schemas.items()}
-    folder = write_schemas(tmp_path / "schemas", labelled)
+    folder = benches.write_schemas(tmp_path / "schemas", labelled)
     grammar = tmp_path / "made.gbnf"
     grammar.write_text(GRAMMAR)
-    output, record = recorded(
+    output, record = benches.recorded(
         tmp_path / "out.json",
         *("classes", "--vocabulary", vocabulary_file, "--grammars", grammar, "--schemas", folder),
         *("--walk-steps", 20, "--repeats", 2, "--displacement", "--no-memory"),
@@ -52,9 +53,9 @@ def test_the_record_says_what_compute_classes_says(
 def test_a_difference_ends_with_status_1(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid.testing.mask_comparison.compare_walk", differ)
+    monkeypatch.setattr("hybrid.testing.mask_comparison.compare_walk", benches.differ)
     named = ("--vocabulary", vocabulary_file, "--no-memory", "--repeats", 1)
-    output, _ = recorded(tmp_path / "out.json", "classes", *named, status=1)
+    output, _ = benches.recorded(tmp_path / "out.json", "classes", *named, status=1)
     assert "DIFFERENCE made, builtin:json" in output
 
 
@@ -96,7 +97,7 @@ def test_growth(
     monkeypatch.setattr(scaling.by_properties, "__defaults__", ((1, 4),))
     larger = tmp_path / "larger.npz"
     Vocabulary.from_bytes([*vocabulary.tokens, *(b"%d" % n for n in range(1000, 1130))]).save(larger)
-    output, record = recorded(
+    output, record = benches.recorded(
         tmp_path / "out.json",
         *("classes", "--vocabulary", vocabulary_file, "--no-memory", "--scaling", "--repeats", 1),
         *("--walks", 0, "--growth-vocabulary", larger),
@@ -200,5 +201,7 @@ def test_a_missing_peer_is_said_before_anything_is_measured(
     vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    done = run("classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "o.json")
+    done = benches.run(
+        "classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "o.json"
+    )
     assert done.exit_code == 2 and "cfgzip-preprocess" in done.output

@@ -1,12 +1,14 @@
-"""Requests on all engines side by side, bursts and the picture; no speed is asserted."""
+"""`bench schemas`: requests on all engines side by side, bursts and the picture; no speed is asserted."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
 from array import array
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,86 +21,90 @@ from bench import burst, picture, schema_rows, schemas, workloads
 from bench.reporting.requests import new_schemas
 from bench.reporting.standings import shared_times
 from bench.request import Calls, Request, run_document, start
-from bench.schema_rows import JSON_SCHEMA
+from bench.schema_rows import JSON_SCHEMA, Row
 from equivalence.vocabulary import Vocabulary
 from tests import benches
-from tests.benches import vocabulary_with, write_schemas
+from tests.benches import fixture_schema_folder, fixture_vocabulary, fixture_vocabulary_file  # noqa: F401 - fixtures
 
-OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
-"""An object that may have other properties, unless strict_mode forbids them."""
-
-REFUSED = {"type": "no such type"}
-
-
-@pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
-    return vocabulary_with(b'{"', b'": ', b'"a"', b"12", b"}")
+Ran = Callable[..., tuple[str, Any]]
 
 
 @pytest.fixture
-def folder(vocabulary: Vocabulary, tmp_path: Path) -> Path:
-    vocabulary.save(tmp_path / "made.npz")
-    contents: dict[str, tuple[Any, list[Any]]] = {
-        "open": (OPEN, [{"a": 12, "b": 1}, {"a": 1}]),
-        "number": ({"type": "integer"}, [12]),
-        "choice": ({"enum": ["x", "y"]}, ["x"]),
-        "refused": (REFUSED, [1]),
-    }
-    labelled = {name: (schema, [(True, data) for data in all_]) for name, (schema, all_) in contents.items()}
-    return write_schemas(tmp_path / "schemas", labelled)
+def run_schemas(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> Callable[..., tuple[str, Any]]:
+    """Run `bench schemas` with more arguments to an exit status; return its output, with white space in one
+    piece, and its record."""
+    given = ("schemas", "--vocabulary", vocabulary_file, "--schemas", schema_folder)
 
+    def ran(*arguments: object, **options: int) -> tuple[str, Any]:
+        output, record = benches.recorded(
+            tmp_path / "records" / "schemas.json", *given, *arguments, **options
+        )
+        return " ".join(output.split()), record
 
-def run(folder: Path, *arguments: object) -> tuple[Any, Any]:
-    target = folder.parent / "out.json"
-    named = ("schemas", "--vocabulary", folder.parent / "made.npz", "--schemas", folder, "--json", target)
-    done = benches.run(*named, *arguments)
-    return done, json.loads(target.read_text()) if target.exists() else None
-
-
-def ran(folder: Path, *arguments: object) -> tuple[str, Any]:
-    """Run the benchmark to its end; return its output, white space in one piece, and its record."""
-    done, record = run(folder, *arguments)
-    assert done.exit_code == 0, done.output
-    return " ".join(done.output.split()), record
+    return ran
 
 
 def test_everybody_has_the_defaults_of_its_library(vocabulary: Vocabulary) -> None:
     bench = schemas.SchemaBench(vocabulary)
     assert bench.options == {}
     assert bench.ours.n_jobs == 1
-    first = bench.ours.compile_json_schema(OPEN)
-    assert bench.ours.compile_json_schema(OPEN) is first, "caches are on"
+    first = bench.ours.compile_json_schema(benches.OPEN_SCHEMA)
+    assert bench.ours.compile_json_schema(benches.OPEN_SCHEMA) is first, "caches are on"
     assert bench.plain.cache_limit_bytes == -1
     assert "strict_mode default, caches on (default)" in bench.settings
     other = schemas.SchemaBench(vocabulary, strict=False, cache=False, threads=2)
     assert other.options == {"strict_mode": False}
     assert other.ours.n_jobs == 2
-    assert other.ours.compile_json_schema(OPEN) is not other.ours.compile_json_schema(OPEN)
+    assert other.ours.compile_json_schema(benches.OPEN_SCHEMA) is not other.ours.compile_json_schema(
+        benches.OPEN_SCHEMA
+    )
     assert "strict_mode False, caches off, threads 2" in other.settings
     assert "back to back" in other.settings
 
 
-def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
-    output, record = ran(folder, "--no-llguidance", "--walks", 1, "--walk-steps", 10)
-    for row in record["rows"]:
+def test_rows_and_requests_of_all_engines_are_in_the_record(run_schemas: Ran) -> None:
+    output, record = run_schemas("--no-llguidance", "--walks", 2, "--walk-steps", 30, "--threads", 1)
+    assert record["benchmark"] == "schemas"
+    assert record["arguments"]["threads"] == 1
+    assert record["machine"]["cores"] >= 1
+    assert record["packages"]["xgrammar"] == metadata.version("xgrammar")
+    assert os.sep not in record["arguments"]["schemas"]
+    rows = {row["name"]: row for row in record["rows"]}
+    assert rows["object"]["instances"] == 2
+    for name, row in rows.items():
         for one in row["requests"].values():
-            if row["name"] == "refused":
+            if name == "refused":
                 assert one["refusal"] and one["first_mask"] is one["document"] is None
-            else:
+            elif name != "order":  # whose instance cannot be written
                 assert one["document"] > one["first_mask"] > 0
                 assert one["document_cpu"] > one["first_mask_cpu"] > 0
                 assert one["mask"]["count"] == one["token"]["count"] > 0
-    assert accepted(record) == 2, "properties that the schema does not name are forbidden"
-    assert "strict_mode default" in record["summary"]["options"] and "strict_mode default" in output
-    standings = record["summary"]["standings"]
+    # of "open", properties that the schema does not name are forbidden
+    for name, n_accepted in (("object", 2), ("order", 0), ("open", 2), ("choice", 4)):
+        row = rows[name]
+        assert (row["outcome"], row["instances_accepted"], row["differences"]) == ("compared", n_accepted, [])
+        assert row["masks"] >= row["equal"] > 60
+        assert row["mask"]["count"] == row["plain_mask"]["count"] > 0
+        assert row["requests"]["ours"]["first_mask"] >= row["compile"] > 0
+        assert row["requests"]["XGrammar"]["first_mask"] >= row["plain_compile"] > 0
+        assert row["strategy"] in ("classifier", "representatives", "engine")
+    assert rows["refused"]["outcome"] == "both refuse" and len(rows["refused"]["refusals"]) == 2
+    summary = record["summary"]
+    assert summary["outcomes"] == {"compared": 4, "both refuse": 1}
+    assert summary["masks"] == sum(row["masks"] for row in rows.values())
+    assert summary["differences"] == 0
+    assert "strict_mode default" in summary["options"] and "strict_mode default" in output
+    assert "0 differences" in output and "through one document" in output
+    standings = summary["standings"]
     refused = {name: one["refused"] for name, one in standings.items()}
     assert refused == {"ours": 1, JSON_SCHEMA: 1, "XGrammar": 1}
     assert standings["XGrammar"]["documents"] == standings[JSON_SCHEMA]["documents"] == 3
     times = {"first_mask", "first_mask_cpu", "document", "document_cpu"}
     assert set(standings["XGrammar"]["ours_faster"]) == times
-    spreads = record["summary"]["spreads"]
+    spreads = summary["spreads"]
     same = spreads[f"first mask, {JSON_SCHEMA} where XGrammar has one"]
-    assert same == spreads[f"first mask, {JSON_SCHEMA}"] and same["count"] == 3
+    assert same == spreads[f"first mask, {JSON_SCHEMA}"] and same["count"] == 4
+    assert spreads["first mask, ours"]["count"] == 4
     assert spreads["first mask and one document, XGrammar, CPU"]["count"] == 3
     assert spreads["mask in the document, ours"]["count"] > 0
     table = new_schemas("made", record)
@@ -110,15 +116,77 @@ def test_requests_of_all_engines_are_in_the_record(folder: Path) -> None:
     assert "schemas refused" in output
 
 
-def accepted(record: Any) -> int:
-    """How often an instance of the open schema was accepted, of twice two."""
-    (found,) = (row["instances_accepted"] for row in record["rows"] if row["name"] == "open")
-    return int(found)
+def test_schemas_on_two_strategies_beside_llguidance(run_schemas: Ran) -> None:
+    pytest.importorskip("llguidance")
+    given = ("--threads", 1, "--beside", "representatives", "--llguidance", "--cold-caches")
+    output, record = run_schemas(*given)
+    rows = {row["name"]: row for row in record["rows"]}
+    for name in ("object", "choice"):
+        beside = rows[name]["beside"]["representatives"]
+        assert (rows[name]["strategy"], beside["strategy"]) == ("classifier", "representatives")
+        assert beside["masks"] == beside["equal"] == rows[name]["masks"] > 0
+        assert rows[name]["peer"]["count"] > 0
+        assert rows[name]["requests"]["llguidance"]["first_mask"] > 0
+    assert "no such type" in rows["refused"]["requests"]["llguidance"]["refusal"]
+    assert rows["refused"]["beside"]["representatives"]["outcome"] == "both refuse"
+    summary = record["summary"]
+    both = [side for row in rows.values() for side in (row, row["beside"]["representatives"])]
+    assert summary["masks"] == sum(side["masks"] for side in both)
+    spreads = summary["spreads"]
+    assert spreads["first mask, llguidance"]["count"] == spreads["first mask, representatives"]["count"] == 4
+    assert summary["standings"]["llguidance"]["refused"] == 1
+    assert "schemas refused" in output
+    cold = summary["cold_caches"]
+    assert len(cold) == 16 and all(spread["count"] > 0 for spread in cold.values())
+    assert {"mask, llguidance, cold", "token, ours, warm", "row of 64, XGrammar, cold"} < set(cold)
 
 
-def test_options_are_in_the_record(folder: Path) -> None:
-    _, record = ran(folder, "--no-strict", "--in-situ", "--no-json-schema", "--no-llguidance")
-    assert accepted(record) == 4
+def test_a_difference_is_printed_and_ends_with_status_1(
+    run_schemas: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hybrid.testing.mask_comparison.compare_along", benches.differ)
+    output, record = run_schemas("--limit", 4, "--no-warm", status=1)
+    assert "DIFFERENCE object: compared: mask at step 3" in output
+    assert record["summary"]["not_alike"] == ["choice", "object", "order"]
+    assert record["summary"]["spreads"]["first mask, ours"]["count"] == 0
+
+
+def test_only_one_side_refusing_is_a_difference(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(schema: Any) -> Row:
+        row = bench.measure(workloads.SchemaFile("x", schema, ("a",), ()))
+        monkeypatch.undo()
+        return row
+
+    bench = schemas.SchemaBench(vocabulary, cache=False)
+    monkeypatch.setattr(bench, "_compile_plain", Mock(side_effect=RuntimeError("no")))
+    row = measured({"type": "string"})
+    assert (row.outcome, row.alike) == ("only XGrammar refuses", False)
+    crash = Mock(side_effect=IndexError("on purpose"))
+    monkeypatch.setattr(bench, "ours", Mock(compile_json_schema=crash))
+    row = measured({"type": "string"})
+    assert (row.outcome, row.alike, row.refusals) == ("ours crashes", False, ["IndexError: on purpose"])
+    row = measured(benches.REFUSED_SCHEMA)
+    assert (row.outcome, row.alike) == ("both refuse", True)
+    assert all(one.refusal and one.first_mask is None for one in row.requests.values())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="slow compiles are stopped in a forked process")
+def test_slow_compiles_are_left_out(vocabulary: Vocabulary) -> None:
+    bench = schemas.SchemaBench(vocabulary, max_plain_seconds=0.0)
+    file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
+    row = bench.measure(file)
+    assert (row.outcome, row.alike) == ("plain too slow", True)
+    assert row.requests["XGrammar"] == Request(over=0.0)
+    assert row.requests["ours"].first_mask is not None
+    bench.max_plain_seconds = 60.0
+    assert bench.measure(file).outcome == "compared"
+
+
+def test_options_are_in_the_record(run_schemas: Ran) -> None:
+    _, record = run_schemas("--no-strict", "--in-situ", "--no-json-schema", "--no-llguidance")
+    assert [row["instances_accepted"] for row in record["rows"] if row["name"] == "open"] == [4]
     assert "strict_mode False" in record["summary"]["options"]
     assert "64 MiB changed before each request" in record["summary"]["options"]
     assert set(record["summary"]["standings"]) == {"ours", "XGrammar"}
@@ -210,9 +278,9 @@ def test_times_of_calls_are_those_of_whole_documents() -> None:
 # --- Bursts ------------------------------------------------------------------------------------------------
 
 
-def test_bursts_on_several_numbers_of_threads_meet_no_cache(folder: Path) -> None:
+def test_bursts_on_several_numbers_of_threads_meet_no_cache(run_schemas: Ran) -> None:
     threads = ("--burst-threads", 1, "--burst-threads", 3)
-    output, record = ran(folder, "--burst", 2, *threads, "--no-llguidance")
+    output, record = run_schemas("--burst", 2, *threads, "--no-llguidance")
     summary = record["summary"]
     assert len(record["bursts"]) == 2
     assert (summary["masks"], summary["differences"]) == (6, 0)
@@ -269,38 +337,39 @@ def test_a_first_mask_that_differs_is_counted(vocabulary: Vocabulary) -> None:
 
 
 def test_what_would_fail_at_the_end_is_refused_at_the_beginning(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = folder.parent / "out.svg"
+    path, record = tmp_path / "out.svg", tmp_path / "out.json"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for arguments, message in (
-        (("--burst", 5), "at least 5"),
+        (("--burst", 6), "at least 6"),
         (("--burst", 2, "--picture", path), "leave out"),
         (("--picture", path), "pip install"),
-        (("--xgrammar-elsewhere", folder.parent), "there is no XGrammar in"),
+        (("--xgrammar-elsewhere", tmp_path), "there is no XGrammar in"),
     ):
-        done, record = run(folder, *arguments)
-        assert done.exit_code == 2 and record is None
+        given = ("--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", record)
+        done = benches.run("schemas", *given, *arguments)
+        assert done.exit_code == 2 and not record.exists()
         assert message in " ".join(done.output.replace("│", " ").split())
 
 
-def test_the_picture_is_small_and_names_all_engines(folder: Path) -> None:
+def test_the_picture_is_small_and_names_all_engines(run_schemas: Ran, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    path = folder.parent / "pictures" / "out.svg"
-    ran(folder, "--picture", path, "--no-llguidance")
+    path = tmp_path / "pictures" / "out.svg"
+    run_schemas("--picture", path, "--no-llguidance")
     text = path.read_text()
-    assert "equimask (3 schemas)" in text and "XGrammar (3 schemas)" in text
+    assert "equimask (4 schemas)" in text and "XGrammar (4 schemas)" in text
     assert len(text) < 40_000
     picture.draw(path, {"ours": [0.001, 0.1], "llguidance": []}, "a title")
     assert "a title" in path.read_text() and "llguidance" not in path.read_text()
 
 
-def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) -> None:
+def test_another_xgrammar_serves_the_same_schemas(run_schemas: Ran, tmp_path: Path) -> None:
     """The same version of XGrammar, installed in another folder, serves them in another process."""
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / "xgrammar").symlink_to(Path(xgrammar.__file__).parent)
-    _, record = ran(folder, "--no-llguidance", "--xgrammar-elsewhere", other)
+    _, record = run_schemas("--no-llguidance", "--xgrammar-elsewhere", other)
     name = f"XGrammar {metadata.version('xgrammar')}"
     rows = {row["name"]: row["requests"] for row in record["rows"]}
     for schema, requests in rows.items():
@@ -309,15 +378,15 @@ def test_another_xgrammar_serves_the_same_schemas(folder: Path, tmp_path: Path) 
         for time_of in ("first_mask", "document"):
             assert (there[time_of] is None) == (here[time_of] is None)
         assert there["mask"]["count"] == here["mask"]["count"]
-    assert rows["number"][name]["document"] > rows["number"][name]["first_mask"] > 0
+    assert rows["choice"][name]["document"] > rows["choice"][name]["first_mask"] > 0
 
 
-def test_strategies_beside_each_other(folder: Path, tmp_path: Path) -> None:
+def test_strategies_beside_each_other(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "strategies.json"
-    named = ("strategies", "--vocabulary", folder.parent / "made.npz", "--schemas", folder)
+    named = ("strategies", "--vocabulary", vocabulary_file, "--schemas", schema_folder)
     _, record = benches.recorded(target, *named, "--most", 3)
     assert record["differences"] == 0
-    assert set(record["rows"]) == {"open", "number", "choice"}  # the fourth is refused
+    assert set(record["rows"]) == {"object", "open", "choice"}  # others are refused, or have no document
     for counts in record["rows"].values():
         assert set(counts) == {"auto", "classifier", "representatives", "engine", "XGrammar"}
         assert all(0 < one["1"] < one["3"] for one in counts.values())
