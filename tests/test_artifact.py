@@ -71,7 +71,7 @@ def small() -> bytes:
     return to_bytes(compiled_as("small"))
 
 
-def masks_along(compiled: CompiledGrammar, seed: int, steps: int) -> list[bytes]:
+def masks_along(compiled: CompiledGrammar, seed: int = 1, steps: int = 40) -> list[bytes]:
     """Return the masks of a random walk that depends only on the masks."""
     matcher, rng, found = GrammarMatcher(compiled), random.Random(seed), []
     bitmask = allocate_token_bitmask(1, compiled.vocabulary.size)

@@ -340,29 +340,26 @@ def test_another_vocabulary_has_its_own(vocabulary: Vocabulary) -> None:
     assert first.compile_regex("a") is not second.compile_regex("a")
 
 
-OPTIONS: list[dict[str, Any]] = [
-    {"strategy": "classifier"}, {"strategy": "engine"}, {"budget": Budget(states=1000)},
-    {"budget": Budget(seconds=7)}, {"on_budget": "raise"}, {"on_demand": True}, {"deterministic": True},
-    {"n_jobs": 2}, {"cache_limit_bytes": 2**20}, {"cache_enabled": False}, {"cache_dir": "folder"},
+OPTIONS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    *(({}, options) for options in (
+        {"strategy": "classifier"}, {"strategy": "engine"}, {"budget": Budget(states=1000)},
+        {"budget": Budget(seconds=7)}, {"on_budget": "raise"}, {"on_demand": True}, {"deterministic": True},
+        {"n_jobs": 2}, {"cache_limit_bytes": 2**20}, {"cache_enabled": False}, {"cache_dir": "folder"},
+    )),
+    # the seconds of deterministic compilers decide what XGrammar is not asked for
+    ({"deterministic": True}, {"deterministic": True, "budget": Budget(seconds=6)}),
 ]  # fmt: skip
 
 
 @shared
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("options", "others"), OPTIONS, ids=str)
 def test_whatever_a_compiler_is_told_tells_its_grammars_apart(
-    vocabulary: Vocabulary, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vocabulary: Vocabulary, options: Any, others: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second = GrammarCompiler(vocabulary), GrammarCompiler(vocabulary, **options)
+    first, second = GrammarCompiler(vocabulary, **options), GrammarCompiler(vocabulary, **others)
     assert first.compile_regex("a") is not second.compile_regex("a")
-    assert memory(second) == (0, options.get("cache_enabled", True))
-
-
-@shared
-def test_deterministic_compilers_of_other_seconds_are_apart(vocabulary: Vocabulary) -> None:
-    # the seconds decide there what XGrammar is not asked for
-    made = [GrammarCompiler(vocabulary, deterministic=True, budget=Budget(seconds=n)) for n in (5, 6)]
-    assert made[0].compile_regex("a") is not made[1].compile_regex("a")
+    assert memory(second) == (0, others.get("cache_enabled", True))
 
 
 @shared

@@ -102,6 +102,7 @@ MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
     "schema": lambda c: c.compile_json_schema({"type": "nonsense"}),
     "schema with bytes": lambda c: c.compile_json_schema({"enum": [b"a"]}),
     "option of schemas": lambda c: c.compile_json_schema(SCHEMA, no_such_option=1),
+    "option of exact schemas": lambda c: c.compile_json_schema({}, semantics="json-schema", no_such_option=1),
     "regex": lambda c: c.compile_regex("(a"),
     "structural tag": lambda c: c.compile_structural_tag(TAG | {"format": {"type": "no"}}),
     "structural tag text": lambda c: c.compile_structural_tag("{"),
@@ -115,6 +116,7 @@ def test_malformed_grammars(compile_it: Callable[[GrammarCompiler], CompiledGram
     with pytest.raises(GrammarError) as raised:
         compile_it(compiler)
     assert isinstance(raised.value, HybridError) and isinstance(raised.value, RuntimeError)
+    assert compiler.stats()["errors"] == {"GrammarError": 1}
     assert accepts(compiler.compile_regex("a"), "a"), "the compiler goes on"
 
 
@@ -197,6 +199,11 @@ def test_cache_is_bounded_and_the_oldest_use_goes_first() -> None:
     assert compiler.compile_regex("a2") is kept[2]
     assert compiler.compile_regex("a1") is not kept[1]
     assert accepts(kept[1], "a1"), "what was forgotten stays usable"
+    memory = compiler.stats()["memory"]
+    assert (memory["evictions"], memory["misses"]) == (2, 5)
+    compiler.clear_cache()
+    memory = compiler.stats()["memory"]
+    assert (memory["evictions"], memory["bytes"]) == (2, 0), "to be told to forget is no eviction"
 
 
 def test_what_is_larger_than_the_cache_is_not_kept() -> None:

@@ -20,8 +20,8 @@ from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compiled import OnWalks
 from tests.matchers import mask_of
-from tests.test_artifact import VOCABULARY
-from tests.test_promotion import NESTED, use
+from tests.test_artifact import VOCABULARY, masks_along
+from tests.test_promotion import NESTED
 
 
 def walked(**options: Any) -> OnWalks:
@@ -46,7 +46,7 @@ def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
     assert set(compiled.timings) == {"parse", "serialize", "network", "classifier", "total"}
     assert 0 < compiled.memory_size_bytes < 8 << 20
     assert "classes" not in repr(compiled) and compiled.known_classes is None, "to look is not to ask"
-    assert use(compiled) == use(by_classes())
+    assert masks_along(compiled) == masks_along(by_classes())
     assert compiled.classifier.is_walked
 
 
@@ -70,7 +70,8 @@ def test_classes_are_found_when_they_are_asked_for(tmp_path: Path) -> None:
     assert compiled.reason.count("ids of the vocabulary form") == 1
     assert matcher.accept_string("2])") and matcher.is_completed()
     compiled.save(tmp_path / "saved")
-    assert use(CompiledGrammar.load(tmp_path / "saved", VOCABULARY)) == use(compiled) == use(wanted)
+    loaded = CompiledGrammar.load(tmp_path / "saved", VOCABULARY)
+    assert masks_along(loaded) == masks_along(compiled) == masks_along(wanted)
 
 
 def test_saving_asks_too(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_matchers_go_on_with_classes_in_the_middle_of_a_text() -> None:
 
 def test_threads_ask_once() -> None:
     compiled = walked()
-    masks = use(compiled)
+    masks = masks_along(compiled)
     begin = threading.Barrier(7)
 
     def ask() -> Any:
@@ -114,7 +115,7 @@ def test_threads_ask_once() -> None:
         futures = [pool.submit(ask) for _ in range(6)]
         begin.wait(30)
         for _ in range(20):
-            assert use(compiled) == masks
+            assert masks_along(compiled) == masks
     found = [future.result() for future in futures]
     assert len({id(one) for one in found}) == 1 and found[0] is not None
     assert compiled.classifier.session.serial == 1

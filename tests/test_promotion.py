@@ -57,11 +57,6 @@ def is_complete(compiled: CompiledGrammar) -> bool:
     return compiled.classifier is not None and compiled.classifier.is_complete
 
 
-def use(compiled: CompiledGrammar, seed: int = 1, steps: int = 40) -> list[bytes]:
-    """Serve one sequence, and return its masks."""
-    return masks_along(compiled, seed, steps)
-
-
 def compiled_as(name: str, **options: Any) -> CompiledGrammar:
     """Compile a grammar of `tests.test_artifact.grammar_of`."""
     return GrammarCompiler(VOCABULARY, **options).compile_grammar(grammar_of(name))
@@ -77,20 +72,22 @@ def test_use_alone_never_promotes(options: dict[str, Any]) -> None:
     compiler = GrammarCompiler(VOCABULARY, **options)
     compiled = compiler.compile_grammar(NESTED)
     for seed in range(10):
-        use(compiled, seed)
+        masks_along(compiled, seed)
     assert promotions(compiler) == (0, 0) and not is_complete(compiled)
 
 
 def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     """Many threads, a batch, a fork and a rollback must work during a promotion."""
-    wanted = {seed: use(GrammarCompiler(VOCABULARY).compile_grammar(NESTED), seed, 150) for seed in range(6)}
+    wanted = {
+        seed: masks_along(GrammarCompiler(VOCABULARY).compile_grammar(NESTED), seed, 150) for seed in range(6)
+    }
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
     first = GrammarMatcher(compiled)
     assert first.accept_string("([12")
     twin = first.fork()
     mask = mask_of(first)
     with ThreadPoolExecutor(7) as pool:
-        serving = {seed: pool.submit(use, compiled, seed, 150) for seed in wanted}
+        serving = {seed: pool.submit(masks_along, compiled, seed, 150) for seed in wanted}
         promoted = pool.submit(compiled.promote)
         batch = [GrammarMatcher(compiled) for _ in range(3)]
         rows = np.empty((3, (VOCABULARY.size + 31) // 32), np.int32)
@@ -115,14 +112,14 @@ def test_what_exceeds_the_budget_is_given_up_for_good(budget: Budget, word: str)
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=8 << 20))
     compiled = compiler.compile_grammar(grammar_of("sql_like"))
     assert compiled.classes is not None
-    masks, deadline = use(compiled), compiler._compilation.begin()
+    masks, deadline = masks_along(compiled), compiler._compilation.begin()
     assert promote_static(compiled, budget, deadline) == "given_up" and not is_complete(compiled)
     reason = compiled.reason
     assert "not all states could be computed in advance: the classifier" in reason and word in reason
     assert promote_static(compiled, budget, deadline) == "" and compiled.reason == reason
     with pytest.raises(BudgetExceeded, match=word):
         promote_static(compiled, budget, deadline, raises=True)
-    assert use(compiled) == masks and not is_complete(compiled)
+    assert masks_along(compiled) == masks and not is_complete(compiled)
 
 
 def test_a_new_session_ends_a_promotion() -> None:
@@ -142,10 +139,12 @@ def test_a_forked_process_goes_on(small_pieces: None) -> None:
     """No lock may stay held in the child by a thread that exists only in the parent."""
     compiled = compiled_as("sql_like")
     assert compiled.classes is not None
-    wanted = use(compiled, 5)
+    wanted = masks_along(compiled, 5)
 
     def work() -> None:
-        assert use(compiled, 5) == wanted and compiled.promote() and use(compiled, 5) == wanted
+        assert (
+            masks_along(compiled, 5) == wanted and compiled.promote() and masks_along(compiled, 5) == wanted
+        )
 
     children = []
     with at_work(compiled.promote):
@@ -154,7 +153,7 @@ def test_a_forked_process_goes_on(small_pieces: None) -> None:
             time.sleep(0.002)
         for child in children:
             child.wait()
-    assert is_complete(compiled) and use(compiled, 5) == wanted
+    assert is_complete(compiled) and masks_along(compiled, 5) == wanted
 
 
 def test_what_is_in_use_becomes_complete_and_another_process_starts_with_it(tmp_path: Path) -> None:
@@ -162,17 +161,17 @@ def test_what_is_in_use_becomes_complete_and_another_process_starts_with_it(tmp_
     compiled = compiler.compile_grammar(NESTED)
     assert compiled.classes is not None, "they are found when asked for"
     assert not is_complete(compiled)
-    masks, session = use(compiled), compiled.classifier.session
+    masks, session = masks_along(compiled), compiled.classifier.session
     matcher = GrammarMatcher(compiled)
     matcher.accept_string("([1")
     assert compiler.stats()["disk"]["writes"] == 0
     assert compiler.compile_grammar(NESTED, static=True) is compiled and is_complete(compiled)
     assert compiled.classifier.session is session, "its matchers stay"
-    assert matcher.accept_string("2])") and use(compiled) == masks and promotions(compiler) == (1, 0)
+    assert matcher.accept_string("2])") and masks_along(compiled) == masks and promotions(compiler) == (1, 0)
     assert compiler.stats()["disk"]["writes"] == 1
     other = GrammarCompiler(VOCABULARY, cache_dir=tmp_path)
     again = other.compile_grammar(NESTED, static=True)
-    assert other.stats()["disk"]["hits"] == 1 and is_complete(again) and use(again) == masks
+    assert other.stats()["disk"]["hits"] == 1 and is_complete(again) and masks_along(again) == masks
     assert again.reason == compiled.reason
 
 
@@ -229,15 +228,15 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
 @pytest.mark.parametrize("grammar", ["json", "schema", "sql_like", "arithmetic"])
 def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
     ahead, compiled = compiled_as(grammar, strategy="classifier"), compiled_as(grammar)
-    before = use(compiled, 3)
+    before = masks_along(compiled, 3)
     assert compiled.promote() and compiled.promote(), "twice is once"
     assert "because promote was called" in compiled.reason
     assert is_complete(compiled)
     found = known_states(compiled)
     assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known
-    assert use(compiled, 3) == before == use(ahead, 3)
+    assert masks_along(compiled, 3) == before == masks_along(ahead, 3)
     for seed in range(4, 9):
-        assert use(compiled, seed, 80) == use(ahead, seed, 80)
+        assert masks_along(compiled, seed, 80) == masks_along(ahead, seed, 80)
     assert known_states(compiled) == found, "nothing is left to be found"
 
 
@@ -245,12 +244,12 @@ def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
     again = from_bytes(to_bytes(compiled), VOCABULARY)
     assert again.classifier.reachable is None and not is_complete(again)
-    masks = use(again)
+    masks = masks_along(again)
     assert again.promote() and is_complete(again) and compiled.promote()
-    assert use(again) == masks == use(compiled)
+    assert masks_along(again) == masks == masks_along(compiled)
     assert again.classifier.summaries.n_known == compiled.classifier.summaries.n_known
     third = from_bytes(to_bytes(again), VOCABULARY)
-    assert is_complete(third) and use(third) == masks
+    assert is_complete(third) and masks_along(third) == masks
 
 
 def test_equal_static_calls_at_once_are_one_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +362,7 @@ def served(threads: int) -> Iterator[Any]:
                 continue
             yield compiled.strategy, compiled.reason
             with ThreadPoolExecutor(threads) as pool:
-                yield list(pool.map(partial(use, compiled, steps=30), range(6)))
+                yield list(pool.map(partial(masks_along, compiled, steps=30), range(6)))
     counted = compiler.stats()
     yield counted["strategies"], counted["errors"], counted["promotions"], counted["overdue"]
 
@@ -389,7 +388,7 @@ def test_what_other_compilers_wrote_does_not_matter(tmp_path: Path) -> None:
         assert compiler.budget.seconds is None and compiler.deterministic
         mine = compiler.compile_grammar(NESTED)
         assert mine.strategy == "classifier" and "in advance" not in mine.reason
-        assert not is_complete(mine) and use(mine) == use(compiled)
+        assert not is_complete(mine) and masks_along(mine) == masks_along(compiled)
         assert compiler.stats()["disk"]["hits"] == hits  # the second one reads what the first one wrote
 
 
@@ -399,4 +398,4 @@ def test_vocabularies_of_other_ranks_do_not_matter() -> None:
     GrammarCompiler(first).compile_builtin_json_grammar()
     compilers = [GrammarCompiler(one, deterministic=True) for one in (first, VOCABULARY)]
     one, two = (compiler.compile_json_schema(SCHEMA) for compiler in compilers)
-    assert (one.strategy, one.reason) == (two.strategy, two.reason) and use(one) == use(two)
+    assert (one.strategy, one.reason) == (two.strategy, two.reason) and masks_along(one) == masks_along(two)

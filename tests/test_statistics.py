@@ -2,7 +2,8 @@
 
 What: `GrammarCompiler.stats` after known calls, from one thread and from many; reasons; the logger "hybrid".
 When: after any change of `hybrid.compile.statistics` or of what the compiler counts.
-Limits: test_cache.py checks the counts of disk access.
+Limits: test_cache.py checks the counts of disk access, test_compiler.py those of evictions and of errors
+before a compilation.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -48,34 +48,6 @@ def test_what_is_counted() -> None:
     found["memory"]["hits"] = found["errors"]["GrammarError"] = 99
     found["strategies"]["classifier"]["reasons"].clear()
     assert compiler.stats() == json.loads(kept), "a copy"
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda compiler: compiler.compile_structural_tag("{"),
-        lambda compiler: compiler.compile_json_schema({"enum": {1}}),
-        lambda compiler: compiler.compile_json_schema({}, unknown=1),
-        lambda compiler: compiler.compile_json_schema({}, unknown=1, semantics="json-schema"),
-    ],
-)
-def test_errors_before_the_compilation_are_counted(call: Callable[[GrammarCompiler], object]) -> None:
-    compiler = GrammarCompiler(VOCABULARY)
-    with pytest.raises(GrammarError):
-        call(compiler)
-    assert compiler.stats()["errors"] == {"GrammarError": 1}
-
-
-def test_evictions_are_counted() -> None:
-    size = GrammarCompiler(VOCABULARY).compile_regex("a0").memory_size_bytes
-    compiler = GrammarCompiler(VOCABULARY, cache_limit_bytes=5 * size // 2)
-    for number in range(6):
-        compiler.compile_regex(f"a{number}")
-    memory = compiler.stats()["memory"]
-    assert (memory["evictions"], memory["misses"]) == (4, 6) and memory["bytes"] <= 5 * size // 2
-    compiler.clear_cache()
-    memory = compiler.stats()["memory"]
-    assert (memory["evictions"], memory["bytes"]) == (4, 0), "to be told to forget is no eviction"
 
 
 def test_strategies_have_their_reasons() -> None:
