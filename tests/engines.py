@@ -6,6 +6,9 @@ When: in tests with a stand-in for an engine (`tests.vllm_stand_in`, `tests.sgla
 from __future__ import annotations
 
 import json
+from typing import Any
+
+import torch
 
 from tests.matchers import ids_of
 
@@ -37,3 +40,11 @@ TIGHT = json.dumps({"type": "object", "properties": {"a": {"type": "string", "pa
 def bits(row) -> list[int]:
     """The allowed ids of a row of a mask."""
     return ids_of(row, SIZE)
+
+
+def mask_of(asked: Any) -> list[int]:
+    """The ids that a matcher allows, or a grammar object of SGLang."""
+    rows = torch.zeros((2, SIZE // 32), dtype=torch.int32)
+    fill = getattr(asked, "fill_vocab_mask", None) or asked.fill_next_token_bitmask
+    fill(rows, 1)
+    return bits(rows[1])

@@ -1,4 +1,4 @@
-"""Backends of the SGLang adapter over the stand-in, a small vocabulary, and masks as lists of ids.
+"""Backends of the SGLang adapter over the stand-in and a small vocabulary.
 
 What: `installed` puts the stand-in into `sys.modules`, `maker` makes backends as SGLang does, `stock` makes
 the stand-in's own backend.
@@ -14,9 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
-from tests.engines import SIZE, STOP, TEXTS, bits
+from tests.engines import SIZE, STOP, TEXTS
 from tests.sglang_stand_in import BASE, XGrammarGrammarBackend, stand_in
 from tests.stand_ins import Put, standing_in
 
@@ -60,10 +59,3 @@ def stock(override=None, **options):
     """Return SGLang's own backend, as the stand-in implements it."""
     tokenizer = SimpleNamespace(texts=TEXTS, override=override)
     return XGrammarGrammarBackend(tokenizer, SIZE, model_eos_token_ids=[STOP], **options)
-
-
-def mask_of(grammar) -> list[int]:
-    """The allowed ids."""
-    row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
-    grammar.fill_vocab_mask(row, 1)
-    return bits(row[1])

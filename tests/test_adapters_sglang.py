@@ -9,8 +9,8 @@ import pytest
 from adapters.xgrammar import BatchGrammarMatcher
 from tests import sglang_stand_in as stand_in
 from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
-from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits
-from tests.sglang_backends import fixture_make, fixture_sglang, mask_of, stock  # noqa: F401
+from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits, mask_of
+from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
 from tests.sglang_stand_in import BASE, CHOICES, CONTEXT, THINK_END, request_of, rows_of
 
 # --- How it is found -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import xgrammar
 
 from equivalence import BudgetExceeded
 from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
-from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, bits
+from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, mask_of
 from tests.vllm_stand_in import BACKEND, FRONT_MODULES, MANAGER, MODULES, config, installed
 
 
@@ -58,13 +58,6 @@ def engine(vllm, monkeypatch):
 
 def small(backend: str = "auto"):
     return config(TEXTS, stops=[STOP], special={STOP, TOOL, UNTOOL, EOT}, size=SIZE, backend=backend)
-
-
-def mask_of(matcher) -> list[int]:
-    """The allowed ids."""
-    row = torch.zeros((2, SIZE // 32), dtype=torch.int32)
-    matcher.fill_next_token_bitmask(row, 1)
-    return bits(row[1])
 
 
 # --- What is bound ---------------------------------------------------------------------------------------
@@ -230,13 +223,6 @@ def test_it_is_loud_where_vllm_is_another(vllm, backend, manager, why):
         adapter.register()
     assert "vLLM 0.99" in str(caught.value) and "EQUIMASK_VLLM=0" in str(caught.value)
     assert before == (vars(first), vars(second))
-
-
-def test_it_is_loud_where_modules_are_missing(vllm):
-    adapter, *_ = vllm()
-    del sys.modules[MODULES[3]]  # the fixture restores it
-    with pytest.raises(adapter.CannotRegister, match=f"there is no module {MODULES[3]}"):
-        adapter.register()
 
 
 def test_an_environment_variable_turns_it_off(vllm, monkeypatch):

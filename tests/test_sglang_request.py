@@ -13,8 +13,8 @@ from adapters.engines import notices
 from equivalence import BudgetExceeded
 from hybrid.completion import Completion
 from tests.engine_requests import cut_off
-from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
-from tests.sglang_backends import fixture_make, fixture_sglang, mask_of  # noqa: F401
+from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits, mask_of
+from tests.sglang_backends import fixture_make, fixture_sglang  # noqa: F401
 from tests.sglang_stand_in import FINISH_ABORT, MANAGER, SPECULATION, STREAMER, THINK_END, Request, rows_of
 
 TOLD: list[notices.Notice] = []

@@ -15,7 +15,7 @@ from equivalence import BudgetExceeded
 from hybrid.completion import Completion
 from tests import test_adapters_vllm as shared
 from tests.engine_requests import cut_off, guesses
-from tests.engines import EBNF, EOT, LOOSE, SHORTEST, SIZE, STOP, TIGHT, TWO, bits
+from tests.engines import EBNF, EOT, LOOSE, SHORTEST, SIZE, STOP, TIGHT, TWO, bits, mask_of
 
 vllm, registered = shared.vllm, shared.engine  # fixtures
 
@@ -161,7 +161,7 @@ def test_thoughts_that_leave_too_little_room_are_told(engine, caplog):
     rows = step(manager, request)
     assert cut_off("a", "no text of the grammar fits into 5 tokens") in caplog.text
     matcher = request.structured_output_request.grammar.matcher
-    assert matcher.tokens_left is None and rows[0] == shared.mask_of(matcher)
+    assert matcher.tokens_left is None and rows[0] == mask_of(matcher)
     caplog.clear()
     step(manager, request)
     assert not caplog.records

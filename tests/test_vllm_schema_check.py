@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import test_adapters_vllm as shared
-from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES
+from tests.vllm_stand_in import BACKEND, FRONT_END, FRONT_MODULES, MODULES
 
 vllm = shared.vllm  # the fixture
 
@@ -144,10 +144,11 @@ def test_it_is_loud_where_the_front_end_is_another(vllm, backend, front_end, why
     assert before == vars(module) and not adapter.is_registered()
 
 
-def test_it_is_loud_where_the_front_end_is_missing(vllm):
+@pytest.mark.parametrize("module", [MODULES[3], FRONT_MODULES[0]])
+def test_it_is_loud_where_modules_are_missing(vllm, module):
     adapter, *_ = vllm()
-    del sys.modules[FRONT_MODULES[0]]  # the fixture restores it
-    with pytest.raises(adapter.CannotRegister, match=f"no module {FRONT_MODULES[0]}"):
+    del sys.modules[module]  # the fixture restores it
+    with pytest.raises(adapter.CannotRegister, match=f"there is no module {module}"):
         adapter.register()
 
 
