@@ -200,12 +200,13 @@ def archive(members: dict[str, Any], **options: Any) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", options.get("compression", zipfile.ZIP_DEFLATED)) as file:
         for name, member in members.items():
-            data = member
-            if not isinstance(member, bytes):
-                written = io.BytesIO()
-                np.save(written, member)
-                data = written.getvalue()
-            file.writestr(f"{name}.npy", data)
+            file.writestr(f"{name}.npy", member if isinstance(member, bytes) else npy(member))
+    return stream.getvalue()
+
+
+def npy(array: Any) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
     return stream.getvalue()
 
 
@@ -243,6 +244,27 @@ def test_every_array_of_a_vocabulary(tmp_path: Path) -> None:
                 assert found.tokens == tuple(tokens)
                 assert found.stop_token_ids == tuple(dict.fromkeys(int(one) for one in arrays["stop_ids"]))
     assert loaded > 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        *(({name: None}, name) for name in MEMBERS),
+        ({"lens": np.array(3)}, "lens"),
+        ({"lens": np.array(["1", "x", "2"])}, "lens"),
+        ({"stop_ids": np.array(1)}, "stop_ids"),
+        ({"data": np.array([b"abc"], object)}, "not a vocabulary file"),
+        ({"stop_ids": np.array([{"a": 1}], object)}, "not a vocabulary file"),
+    ],
+    ids=str,
+)
+def test_arrays_that_are_missing_or_of_another_kind(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    members = {name: array for name, array in (MEMBERS | change).items() if array is not None}
+    (tmp_path / "a.npz").write_bytes(archive(members))
+    with pytest.raises(VocabularyError, match=message):
+        Vocabulary.load(tmp_path / "a.npz")
 
 
 WRAPPED = {
@@ -283,6 +305,7 @@ def test_small_files_that_claim_much(members: dict[str, bytes], tmp_path: Path) 
 
 def test_archives_that_numpy_does_not_write(tmp_path: Path) -> None:
     whole = archive(MEMBERS)
+    begin = 30 + sum(struct.unpack("<HH", whole[26:30]))  # of the first entry's data, after its name
     stream = io.BytesIO(whole)
     with zipfile.ZipFile(stream, "a") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("lens.npy", b"second")
@@ -300,6 +323,14 @@ def test_archives_that_numpy_does_not_write(tmp_path: Path) -> None:
         "lzma": archive(MEMBERS, compression=zipfile.ZIP_LZMA),
         "comment": whole[:-2] + b"\x03\x00abc",
         "behind": whole + b"\0",
+        "last byte missing": whole[:-1],
+        "cut in the middle": whole[:200],
+        "first bytes only": whole[:10],
+        "damaged data": whole[:begin] + b"\xff" * 40 + whole[begin + 40 :],
+        "empty": b"",
+        "text": b"text",
+        "single array": npy(np.arange(3)),
+        "pickled": npy(np.array([{"a": 1}], object)),
     }
     for data in forged.values():
         (tmp_path / "a.npz").write_bytes(data)
