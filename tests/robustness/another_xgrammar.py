@@ -46,17 +46,14 @@ def run(folder: Path, tests: list[str]) -> int:
 def command(
     versions: Annotated[list[str], typer.Argument(help="Versions of XGrammar, such as 0.2.7.")],
     tests: Annotated[list[str] | None, typer.Option(help="Names of test files; default `TESTS`.")] = None,
-    folder: Annotated[Path | None, typer.Option(help="Where versions are kept; default nowhere.")] = None,
 ) -> None:
     """Run tests under other versions of XGrammar."""
     failed = []
     for version in versions:
-        with tempfile.TemporaryDirectory() as temporary:
-            place = (folder or Path(temporary)) / version
-            if not place.exists():
-                install(version, place)
+        with tempfile.TemporaryDirectory() as folder:
+            install(version, Path(folder))
             print(f"xgrammar {version}", flush=True)
-            if run(place, tests or list(TESTS)):
+            if run(Path(folder), tests or list(TESTS)):
                 failed.append(version)
     if failed:
         raise SystemExit(f"tests fail under {', '.join(failed)}")

@@ -10,7 +10,6 @@ Limits: tests that need a model from the network skip themselves (marker ``hf_to
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -32,6 +31,9 @@ IMPORTS = {
 }
 """The replacements that "change one import" makes in a source text."""
 
+SECONDS = 1800.0
+"""Time limit of one run."""
+
 Outcomes = dict[str, tuple[str, str]]
 """For each test "passed", "failed", "skipped" or "error", and the first line of its message."""
 
@@ -43,14 +45,12 @@ def behind(text: str) -> str:
     return text
 
 
-def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -> Outcomes:
+def run(tests: Path, strategy: str, workers: int = 0) -> Outcomes:
     """Run all tests of a folder.
 
     Args:
         tests: the folder, with its conftest.
         strategy: the adapter's strategy; "plain" is XGrammar itself.
-        select: pytest's ``-k``.
-        seconds: time limit for the whole run.
         workers: number of pytest-xdist workers; 0 for none.
     """
     with tempfile.TemporaryDirectory() as name:
@@ -70,12 +70,11 @@ def run(tests: Path, strategy: str, select: str, seconds: float, workers: int) -
             "-p", "chosen_strategy", "-m", "not hf_token_required", "--tb=line",
             f"--junitxml={folder / 'out.xml'}", "-o", "junit_family=xunit2", "tests",
         ]  # fmt: skip
-        command += ["-k", select] if select else []
         command += ["-n", str(workers)] if workers else []
         path = os.pathsep.join([str(folder), str(ROOT), os.environ.get("PYTHONPATH", "")])
         # some tests take their parameters from sets, whose order numbers the tests
         environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
-        where: dict[str, Any] = {"cwd": folder, "env": environment, "timeout": seconds}
+        where: dict[str, Any] = {"cwd": folder, "env": environment, "timeout": SECONDS}
         ended = subprocess.run(command, capture_output=True, text=True, **where)
         if not (folder / "out.xml").exists():
             said = (ended.stdout + ended.stderr)[-2000:]
@@ -108,25 +107,18 @@ def worse(plain: Outcomes, ours: Outcomes) -> dict[str, str]:
 def command(
     tests: Annotated[Path, typer.Argument(help="The folder `tests` of a checkout of XGrammar.")],
     strategy: Annotated[list[str] | None, typer.Option(help="Strategies; default all.")] = None,
-    select: Annotated[str, typer.Option("-k", help="Which tests, as pytest's -k.")] = "",
-    seconds: Annotated[float, typer.Option(help="For each run.")] = 1800.0,
     workers: Annotated[int, typer.Option(help="Of pytest-xdist.")] = 0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where to write all of it.")] = None,
 ) -> None:
     """XGrammar's own tests behind the adapter, beside plain XGrammar."""
-    plain = run(tests, "plain", select, seconds, workers)
-    record, lost = {"plain": dict(Counter(how for how, _ in plain.values()))}, {}
-    print("plain:", record["plain"])
+    plain = run(tests, "plain", workers)
+    counts = Counter(how for how, _ in plain.values())
+    print("plain:", dict(counts))
     for name in strategy or ["auto", "classifier", "representatives", "engine"]:
-        ours = run(tests, name, select, seconds, workers)
-        lost[name], gained = worse(plain, ours), worse(ours, plain)
-        record[name] = dict(Counter(how for how, _ in ours.values()))
-        passing = record["plain"].get("passed", 0)
-        print(f"{name}: {len(lost[name])} of the {passing} do not pass; {len(gained)} others pass")
-        for test, says in lost[name].items():
+        ours = run(tests, name, workers)
+        lost, gained = worse(plain, ours), worse(ours, plain)
+        print(f"{name}: {len(lost)} of the {counts['passed']} do not pass; {len(gained)} others pass")
+        for test, says in lost.items():
             print(f"  {test}: {says}")
-    if json_file is not None:
-        json_file.write_text(json.dumps({"counts": record, "lost": lost}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Hostile schemas under budgets of seconds: each gives a mask or a clear error, and how late it comes.
 
 What: compiles every large kind of `tests.robustness.hostile_schemas` with each budget on each strategy and
-fills some masks, each in a forked process that is ended after ``--hard-seconds``.
+fills some masks, each in a forked process that is ended after `HARD_SECONDS`.
 When: ``python -m tests.robustness.budgets --vocabulary SPEC``; `tests/robustness/test_soaks.py` runs a part
 of it.
 Limits: Unix. Wall time beyond the budget includes the load of other programs; *busy* is the CPU time spent
@@ -30,6 +30,9 @@ from tests.robustness import hostile_schemas
 
 ALLOWED = 0.05
 """Seconds that a compilation may exceed its budget by without being listed."""
+
+HARD_SECONDS = 60.0
+"""Seconds beyond the budget after which a case has hung."""
 
 CRASHED = "crashed or hung"
 
@@ -90,7 +93,7 @@ def run(
     cases: Sequence[tuple[str, Any]],
     budgets: Sequence[float],
     strategies: Sequence[str] = ("auto",),
-    hard_seconds: float = 60.0,
+    hard_seconds: float = HARD_SECONDS,
 ) -> list[Row]:
     """Run every case under every budget on every strategy."""
     rows = []
@@ -105,14 +108,13 @@ def command(
     vocabulary: options.VocabularyOption,
     seconds: Annotated[list[float] | None, typer.Option(help="A budget; repeatable.")] = None,
     strategy: Annotated[list[str] | None, typer.Option(help="A strategy; repeatable.")] = None,
-    hard_seconds: Annotated[float, typer.Option(help="Beyond the budget, a case has hung.")] = 60.0,
 ) -> None:
     """Hostile schemas under budgets of seconds: a mask or a clear error, and how late."""
     tokens = workloads.load_vocabulary(vocabulary)
     tokens.prepare()
     workloads.hybrid_compiler(tokens, "auto", 1).compile_json_schema(workloads.THROW_AWAY_SCHEMA)
     cases = list(hostile_schemas.adversarial("large"))
-    rows = run(tokens, cases, seconds or [0.5, 2.0, 10.0], strategy or ["auto"], hard_seconds)
+    rows = run(tokens, cases, seconds or [0.5, 2.0, 10.0], strategy or ["auto"])
     for budget, name in sorted({(row.seconds, row.strategy) for row in rows}):
         some = [row for row in rows if (row.seconds, row.strategy) == (budget, name)]
         outcomes = ", ".join(f"{n} {one}" for one, n in sorted(Counter(row.outcome for row in some).items()))

@@ -39,6 +39,9 @@ from tests.robustness.documents import mask_digest
 DELETED = 0.5
 """Probability that a process deletes some entry after it got one."""
 
+PROCESSES = 16
+"""Number of processes that share the folder, if the command runs them."""
+
 PATIENCE = 90.0
 """Seconds that a run may take longer until some process was killed while it wrote."""
 
@@ -241,7 +244,6 @@ def command(
     schemas: options.SchemasOption,
     limit: options.LimitOption = 60,
     seed: options.SeedOption = 0,
-    processes: Annotated[int, typer.Option(min=1, help="Processes that share the folder.")] = 16,
     seconds: Annotated[float, typer.Option(help="Seconds of killing.")] = 60.0,
     json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
@@ -252,7 +254,7 @@ def command(
     tokens.prepare()
     known = prepare(tokens, files)
     with tempfile.TemporaryDirectory() as folder:
-        found = kill_at_random(tokens, known, Path(folder), processes, seconds, seed)
+        found = kill_at_random(tokens, known, Path(folder), PROCESSES, seconds, seed)
     print(f"{len(known)} schemas", found, sep="\n")
     good = found.good and found.loaded == found.entries
     if json is not None:

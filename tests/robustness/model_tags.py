@@ -79,7 +79,6 @@ def measure(vocabulary: Vocabulary, tag: str, steps: int) -> dict[str, Any]:
 def command(
     vocabulary: options.VocabularyOption,
     tools: Annotated[list[int] | None, typer.Option(help="A number of tools; repeatable.")] = None,
-    family: Annotated[list[str] | None, typer.Option(help="A family; repeatable.")] = None,
     steps: Annotated[int, typer.Option(help="Tokens of a text.")] = 80,
     json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
@@ -92,7 +91,7 @@ def command(
     likely = {i: (text.startswith(b"<"), len(text)) for i, text in enumerate(tokens.tokens)}
     ids = tuple(heapq.nlargest(4, likely.keys() - set(tokens.stop_token_ids), key=likely.__getitem__))
     rows: list[dict[str, Any]] = []
-    families = family or [*FAMILIES, OF_TOKENS]
+    families = [*FAMILIES, OF_TOKENS]
     for name, n_tools, reasoning in product(families, tools or [1, 8, 128], (True, False)):
         row = {"family": name, "tools": n_tools, "reasoning": reasoning}
         row |= measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)

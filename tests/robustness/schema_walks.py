@@ -29,7 +29,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bench import report, workloads
+from bench import workloads
 from bench.json_schema.judge import Judge, formats
 from hybrid import GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.json_schema.languages.formats import NOT_REGULAR
@@ -205,7 +205,6 @@ def command(
     schemas: Annotated[Path, typer.Option(help="A folder of schema files.", exists=True, file_okay=False)],
     minutes: Annotated[float, typer.Option(help="Time; each schema is walked through at least once.")] = 5.0,
     seed: Annotated[int, typer.Option(help="Another seed, other walks.")] = 0,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write the counts and problems.")] = None,
 ) -> None:
     """Random walks under semantics="json-schema": masks, dead ends, and valid texts."""
     files = workloads.load_schema_files(schemas)
@@ -215,8 +214,6 @@ def command(
     kinds = Counter(problem.partition(" in b")[0] for problem in found.problems)
     for kind, count in kinds.most_common():
         print(f"{count} times {kind}")
-    if json_path is not None:
-        report.write_json(json_path, {**counts, "problems": found.problems})
     if found.problems:
         raise typer.Exit(1)
 

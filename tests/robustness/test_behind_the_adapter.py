@@ -40,7 +40,7 @@ def test_worse_is_what_only_xgrammar_passes() -> None:
 
 def test_made_tests_run_on_the_strategy_that_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "test_made.py").write_text(MADE)
-    found = run(tmp_path, "engine", "", 300.0, 0)
+    found = run(tmp_path, "engine")
     outcomes = {test.partition("::")[2]: how for test, how in found.items()}
     assert outcomes["test_who_is_asked"] == ("passed", "")
     assert outcomes["test_that_fails"][0] == "failed" and "one line" in outcomes["test_that_fails"][1]

@@ -52,6 +52,12 @@ BUDGET = Budget(seconds=10)
 WALK = 30
 """Tokens of a request whose schema has no instance."""
 
+PATIENCE = 150.0
+"""Seconds after which a request has hung."""
+
+PLAIN_SECONDS = 30.0
+"""Seconds that XGrammar has for one comparison."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -295,20 +301,14 @@ def command(
     limit: options.LimitOption = None,
     seed: options.SeedOption = 0,
     requests: Annotated[int, typer.Option(min=1, help="Requests in all.")] = 10_000,
-    threads: Annotated[int, typer.Option(min=1, help="Threads that serve.")] = 8,
-    cache_mib: Annotated[int, typer.Option(min=1, help="Bound of the memory cache.")] = 200,
-    cache_dir: Annotated[str | None, typer.Option(help="Folder for compiled grammars; default none.")] = None,
-    patience: Annotated[float, typer.Option(help="Seconds after which a request has hung.")] = 150.0,
-    max_plain_seconds: Annotated[float, typer.Option(help="XGrammar's, for one comparison.")] = 30.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
     """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
     arguments = dict(locals())
-    serving: dict[str, Any] = {"vocabulary": vocabulary, "threads": threads, "cache_dir": cache_dir}
     files = workloads.load_schema_files(schemas, limit, seed)
-    traffic = Traffic(files, requests, seed, cache_bytes=cache_mib * 2**20, **serving)
-    served = watch(traffic, patience)
-    found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), max_plain_seconds)
+    traffic = Traffic(files, requests, seed, vocabulary=vocabulary)
+    served = watch(traffic, PATIENCE)
+    found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), PLAIN_SECONDS)
     errors = Counter(
         f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers
     )

@@ -39,6 +39,9 @@ from tests.robustness.fuzz.workers import Crashed, Hung, Worker
 MINIMISED = 3
 """Findings made small for each kind of grammar, strategy, and what is wrong; of others the seed is listed."""
 
+CASE_SECONDS = 30.0
+"""Bound of one case."""
+
 PEER_SHARE = 8
 """Ours walks on four strategies, three of them with XGrammar inside: a peer that alone takes an eighth of the
 time bound is what the time went to."""
@@ -236,7 +239,6 @@ def command(
         float, typer.Option(min=0, max=1, help="Share of the cases that are over a real vocabulary.")
     ] = 0.04,
     kind: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(KINDS)}; repeatable; all.")] = None,
-    case_seconds: Annotated[float, typer.Option(min=1, help="Bound of one case.")] = 30.0,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
     json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
 ) -> None:
@@ -261,7 +263,7 @@ def command(
             report.say(progress.console, text)
             progress.console.file.flush()
 
-        fuzzer = Fuzzer(specs, case_seconds, say)
+        fuzzer = Fuzzer(specs, CASE_SECONDS, say)
         totals = fuzzer.totals
 
         def after() -> None:
