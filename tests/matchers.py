@@ -147,6 +147,13 @@ def bits_of(words: Any, size: int) -> NDArray[np.bool_]:
     return np.unpackbits(octets, axis=-1, bitorder="little")[..., :size].view(np.bool_)
 
 
+def words_of(bits: Any) -> NDArray[np.uint32]:
+    """The words of rows with these bits, the inverse of `bits_of`."""
+    padded = np.zeros((*bits.shape[:-1], -(-bits.shape[-1] // 32) * 32), np.bool_)
+    padded[..., : bits.shape[-1]] = bits
+    return np.packbits(padded, axis=-1, bitorder="little").view(np.uint32)
+
+
 def ids_of(words: Any, size: int) -> list[int]:
     """The ids whose bit is set in one row of words."""
     return np.flatnonzero(bits_of(words, size)).tolist()

@@ -39,7 +39,7 @@ from tests import matchers as small
 from tests import test_token_level as token_level
 from tests.classifiers import LETTERED, NESTED, compiled_of
 from tests.conftest import load_cases
-from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, bits_of, compiled_by
+from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, bits_of, compiled_by, words_of
 from tests.new_process import printed_by
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -52,9 +52,7 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def bitmask_of(flags: np.ndarray) -> torch.Tensor:
-    padded = np.zeros((*flags.shape[:-1], -(-flags.shape[-1] // 32) * 32), np.uint8)
-    padded[..., : flags.shape[-1]] = flags
-    return torch.from_numpy(np.packbits(padded, bitorder="little", axis=-1).view(np.int32))
+    return torch.from_numpy(words_of(flags).view(np.int32))
 
 
 def same(one: torch.Tensor, other: torch.Tensor) -> bool:

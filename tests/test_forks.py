@@ -74,9 +74,6 @@ class Child:
             time.sleep(0.002)
         assert status == 0, f"a child failed, with status {status}; its error is above"
 
-    def is_running(self) -> bool:
-        return os.waitpid(self.process, os.WNOHANG) == (0, 0)
-
     def kill(self) -> None:
         os.kill(self.process, signal.SIGKILL)
         os.waitpid(self.process, 0)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from equivalence import TokenClasses
 from equivalence.runs import Members
 from hybrid.values.gather import LARGE_CLASS, Gather, members_by_class
+from tests.matchers import words_of
 
 pytestmark = pytest.mark.kernels
 
@@ -35,11 +36,6 @@ def random_classes(rng: np.random.Generator, size: int, n_classes: int, largest:
     of_token[rng.permutation(size)[:largest]] = 0 if n_classes else -1
     of_token[rng.permutation(size)[:n_classes]] = np.arange(n_classes)
     return classes_of(of_token, n_classes)
-
-
-def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """The bitmask with these bits, computed by numpy."""
-    return np.packbits(np.pad(flags, (0, -len(flags) % 32)), bitorder="little").view(np.uint32)
 
 
 def expanded(gather: Gather, class_mask: NDArray[np.uint32]) -> NDArray[np.uint32]:

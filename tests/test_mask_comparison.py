@@ -20,6 +20,7 @@ from hybrid.testing.comparison import KEEP, Comparison
 from hybrid.testing.mask_comparison import compare_along, compare_walk
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
+from tests.matchers import words_of
 
 STOP = 256
 """The stop token of the test vocabulary, which is not text."""
@@ -65,9 +66,8 @@ class Twisted:
 
 def ask_every_token(matcher: Twisted, bitmask: Any) -> None:
     """Fill the exact mask: each bit is the answer of ``accept_token``."""
-    bits = np.zeros(bitmask.shape[1] * 32, np.uint8)
-    bits[: len(TOKENS)] = [matcher.inner.fork().accept_token(i) for i in range(len(TOKENS))]
-    bitmask.numpy()[0] = np.packbits(bits, bitorder="little").view(np.int32)
+    taken = [matcher.inner.fork().accept_token(i) for i in range(len(TOKENS))]
+    bitmask.numpy()[0] = words_of(np.array(taken)).view(np.int32)
 
 
 def flip(token_id: int) -> Callable[[Twisted, Any], None]:

@@ -18,6 +18,7 @@ from equivalence import TokenClasses
 from equivalence.arrays.interning import Interned
 from hybrid.classifier.rows import ROW_BYTES, Rows
 from hybrid.values.gather import Gather
+from tests.matchers import words_of
 
 pytestmark = pytest.mark.kernels
 
@@ -61,7 +62,7 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
         for number in chosen:
             bits[tokens[number]] = True
         bits[list(stops)] = bool(whole)
-        wanted.append(np.packbits(bits, bitorder="little").view(np.uint32))
+        wanted.append(words_of(bits))
         before = rows.nbytes
         rows.make(configuration, 2 * configuration + whole, 2 * masks.add(words), masks)
         sizes.add(rows.nbytes - before - ROW_BYTES)
