@@ -104,6 +104,16 @@ def run(model, processor, grammars, prompts, **options) -> list[str]:
     return TOKENIZER.batch_decode(output[:, length:], skip_special_tokens=True)
 
 
+def generated(model, prompts: list[str], processor, **options) -> list[list[int]]:
+    """Generate after each prompt, greedily unless options say otherwise; return the new ids up to the end of
+    the text, without the stop token."""
+    inputs = TOKENIZER(prompts, return_tensors="pt", padding=True)
+    options = {"max_new_tokens": 30, "do_sample": False, **options}
+    output = model.generate(**inputs, logits_processor=[processor], **options)
+    rows = output[:, inputs["input_ids"].shape[1] :].tolist()
+    return [row[: row.index(EOS)] if EOS in row else row for row in rows]
+
+
 def ids(text: str) -> dict[str, torch.Tensor]:
     tokens = torch.tensor([TOKENIZER(text)["input_ids"]])
     return {"input_ids": tokens, "attention_mask": torch.ones_like(tokens)}

@@ -27,6 +27,7 @@ from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import Draft, DraftModel, verify
+from tests import generating
 from tests.generating import EOS, JSON, LETTERS, TOKENIZER, make_model
 from tests.matchers import mask_of
 
@@ -50,12 +51,10 @@ def calls(model, monkeypatch):
 
 
 def generated(model, compiled, prompt, drafts=None, *, of_processor=(), **options) -> list[int]:
-    """Generate ids after a prompt, greedily unless options say otherwise."""
-    inputs = TOKENIZER([prompt], return_tensors="pt")
+    """Generate ids after a prompt, see `tests.generating.generated`."""
     processor = GrammarLogitsProcessor(compiled, **dict(of_processor))
-    options = {"do_sample": False, "max_new_tokens": 60, "custom_generate": drafts, **options}
-    output = model.generate(**inputs, logits_processor=[processor], **options)
-    return output[0, inputs["input_ids"].shape[1] :].tolist()
+    options = {"max_new_tokens": 60, "custom_generate": drafts, **options}
+    return generating.generated(model, [prompt], processor, **options)[0]
 
 
 @pytest.mark.parametrize("compiled", [JSON, LETTERS, LOOSE], ids=["json", "letters", "loose"])

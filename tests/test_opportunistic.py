@@ -8,8 +8,6 @@ Limits: a tiny random model; ``python -m bench opportunistic`` measures the spee
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -22,7 +20,7 @@ from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.healing import HealingMatcher, heal
-from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, make_model
+from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, generated, make_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -30,15 +28,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def model():
     return make_model(11)
-
-
-def generated(model, prompts: list[str], processor, **options: Any) -> list[list[int]]:
-    """Generate after each prompt; return the new ids up to the end of the text, without the stop token."""
-    inputs = TOKENIZER(prompts, return_tensors="pt", padding=True)
-    options = {"max_new_tokens": 30, "do_sample": False, **options}
-    output = model.generate(**inputs, logits_processor=[processor], **options)
-    rows = output[:, inputs["input_ids"].shape[1] :].tolist()
-    return [row[: row.index(EOS)] if EOS in row else row for row in rows]
 
 
 def bytes_of(row: list[int]) -> bytes:
