@@ -154,12 +154,6 @@ def test_load_reads_the_described_layout(tmp_path: Path) -> None:
     assert (found.stop_token_ids, found.special_token_ids) == ((1,), (1,))
 
 
-def test_no_such_file(tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "none.npz", r"none\.npz"), (tmp_path, "")):
-        with pytest.raises(VocabularyError, match=message):
-            Vocabulary.load(path)
-
-
 # --- Hugging Face ------------------------------------------------------------------------------------------
 
 BYTE_LEVEL = ["a", "b", "ab", "Ġ", "Ġa", "Ċ", "Ã", "©", "Ã©", "!"]
