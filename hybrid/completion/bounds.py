@@ -105,15 +105,16 @@ def _rises(
     """``rise`` of `Bounds`: for each byte, the most that the calls add that it enters, callees first."""
     n_classes = tables.n_classes
     begins = {begin for calls in network.calls for begin, *_ in calls}
+    first = tables.first  # all bits are unpacked each time
     rows: dict[int, NDArray[np.float64]] = {}
     most: NDArray[np.float64] = np.zeros(n_classes)
     for state in np.argsort(rank, kind="stable").tolist():
         if not network.calls[state]:
             if state in begins:
-                rows[state] = np.where(tables.first[state] > 0, 0.0, -math.inf)
+                rows[state] = np.where(first[state] > 0, 0.0, -math.inf)
             continue
         stop.check()
-        row = np.where(tables.first[state] > 0, 0.0, -math.inf)
+        row = np.where(first[state] > 0, 0.0, -math.inf)
         for begin, units, back, _ in network.calls[state]:
             if component[begin] == component[state]:
                 added = min(_added(cost, begin, units, back), MOST_RISE)
