@@ -428,9 +428,7 @@ class Strings:
             joined = part if joined.is_empty else combine([joined, part], any, self._bound)
         return joined
 
-    def cells(
-        self, formulas: Sequence[Formula], names: Sequence[str]
-    ) -> list[tuple[tuple[bool, ...], Automaton]]:
+    def cells(self, formulas: Sequence[Formula], names: Sequence[str]) -> list[tuple[bytes, Automaton]]:
         """Partition the strings by some formulas. Return the non-empty cells without some texts, each with
         the truth of each formula. Texts beyond the limits of formats are in no cell.
 
@@ -456,7 +454,7 @@ def _as_pieces(language: Automaton) -> Iterator[Piece]:
 
 
 @cached(256)
-def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
+def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, Automaton]]:
     return sign_vectors(automata, bound)
 
 

@@ -281,7 +281,7 @@ def one_of(ranges: Ranges) -> Automaton:
 
 def combine(
     automata: Sequence[Automaton],
-    accept: Callable[[tuple[bool, ...]], bool],
+    accept: Callable[[Sequence[int]], bool],
     bound: int,
     needed: Collection[int] = (),
 ) -> Automaton:
@@ -289,7 +289,8 @@ def combine(
 
     Args:
         automata: the automata of the languages.
-        accept: gets a truth value for each language, and returns whether such texts belong to the result.
+        accept: gets 1 for each language that has a text, and 0 for each other one, and returns whether such
+            texts belong to the result.
         bound: the maximum number of states.
         needed: indices of languages that contain every text that `accept` selects.
 
@@ -297,7 +298,7 @@ def combine(
         TooLarge: the product has more states than the bound.
     """
     kept = [i in needed for i in range(len(automata))]
-    cells, cell_of, starts, edges = _product(automata, kept, accept((False,) * len(automata)), bound)
+    cells, cell_of, starts, edges = _product(automata, kept, accept(bytes(len(automata))), bound)
     taken = np.array([accept(cell) for cell in cells], bool)
     return Automaton(*minimised_table(starts, edges, taken[cell_of]))
 
@@ -312,7 +313,7 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
     return Automaton(*minimised_table(starts, edges, _signs(automata, vectors).all(axis=1)))
 
 
-def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[tuple[bool, ...], Automaton]]:
+def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[bytes, Automaton]]:
     """Return the non-empty cells of the partition of all texts by some languages, each with its language.
 
     Raises:
@@ -329,7 +330,7 @@ def complement(automaton: Automaton) -> Automaton:
 
 def _product(
     automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
-) -> tuple[list[tuple[bool, ...]], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Compute the reachable part of the product.
 
     Returns:
@@ -342,8 +343,7 @@ def _product(
     cell_of = [
         numbers.setdefault(content[at : at + width], len(numbers)) for at in range(0, len(content), width)
     ]
-    cells = [tuple(map(bool, cell)) for cell in numbers]
-    return cells, np.array(cell_of, np.int64), starts, edges
+    return list(numbers), np.array(cell_of, np.int64), starts, edges
 
 
 def _tables(automata: Sequence[Automaton]) -> list[tuple[NDArray[np.int64], int]]:

@@ -25,7 +25,8 @@ from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 check_source(__name__)
 
 LAST = cython.declare(cython.longlong, 0x10FFFF)
-ROUND = cython.declare(cython.Py_ssize_t, 256)  # states between two checks of the deadline
+ROUND = cython.declare(cython.Py_ssize_t, 1 << 20)  # edges looked at between two checks of the deadline
+WIDTH = cython.declare(cython.Py_ssize_t, 1024)  # automata whose vector counts as one state
 
 
 @cython.cclass
@@ -40,6 +41,7 @@ class Product:
         vectors: the vectors so far, lists of `width` states; -1 if an automaton is dead.
         found: int64[room, 3], the edges of all vectors so far: first character, last character, target.
         n_found: number of these edges.
+        n_looked: about how many edges were looked at since the deadline was checked.
     """
 
     width: cython.Py_ssize_t
@@ -52,6 +54,7 @@ class Product:
     vectors: Interned
     found: cython.longlong[:, ::1]
     n_found: cython.Py_ssize_t
+    n_looked: cython.Py_ssize_t
     after: cython.Py_ssize_t[::1]
     at: cython.longlong[::1]
     end: cython.longlong[::1]
@@ -79,6 +82,7 @@ class Product:
         self.at = np.empty(self.width, np.int64)
         self.end = np.empty(self.width, np.int64)
         self.n_found = 0
+        self.n_looked = ROUND
 
     @cython.cfunc
     def number(self) -> cython.Py_ssize_t:
@@ -96,7 +100,7 @@ class Product:
         for i in range(self.width):
             vectors.pool[begin + i] = self.after[i]
         found = vectors.intern(self.width)
-        if found >= self.bound and found > 0:
+        if found > 0 and found * max(self.width, WIDTH) >= self.bound * WIDTH:
             raise TooLarge(self.bound)
         return found
 
@@ -112,6 +116,10 @@ class Product:
                 self.at[i] = self.starts[self.first[i] + inner]
                 self.end[i] = self.starts[self.first[i] + inner + 1]
         while begin <= LAST:
+            self.n_looked += self.width
+            if self.n_looked >= ROUND:
+                self.n_looked = 0
+                check_deadline()
             last = LAST
             for i in range(self.width):
                 while self.at[i] < self.end[i] and self.edges[self.at[i], 1] < begin:
@@ -141,8 +149,6 @@ class Product:
         starts: list = [0]
         self.number()
         while state < self.vectors.count:
-            if state % ROUND == 0:
-                check_deadline()
             self.follow(state)
             starts.append(self.n_found)
             state += 1
@@ -161,7 +167,7 @@ def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> 
             number of states.
         needed: for each automaton, whether vectors in which it is dead are left out.
         with_dead: whether the vector in which all automata are dead is kept.
-        bound: the maximum number of vectors.
+        bound: the maximum number of vectors; one of more than 1,024 automata counts as several.
 
     Returns:
         The vectors, int64[n, number of automata], with -1 for a dead automaton and the start first; where
