@@ -25,6 +25,13 @@ _LARGEST_EXPONENT = 400
 _LARGEST = 10**_LARGEST_EXPONENT
 """Numbers beyond 1e400, or closer to 0 than 1e-400, are refused: each digit would need a state."""
 
+_MOST_PLACES = 4000
+"""Numbers with more digits after the point are refused: Python converts at most 4,300 digits."""
+
+_ALLOWED = (
+    f"between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}, with at most {_MOST_PLACES} digits after the point"
+)
+
 MOST_COUNTED = 2**30
 """Larger counts and lengths mean the same: no text has so many characters, items or keys."""
 
@@ -40,20 +47,18 @@ def decimal(value: object) -> Any:
     """Return a number of a schema as the decimal that is written there.
 
     Raises:
-        SchemaRefused: it is beyond the largest exponent, or not a number.
+        SchemaRefused: it is beyond the largest exponent, has too many digits, or is not a number.
     """
     if isinstance(value, int):
         is_refused = not -_LARGEST < value < _LARGEST
     elif isinstance(value, Decimal):
-        is_refused = value != 0 and abs(value.adjusted()) >= _LARGEST_EXPONENT
+        is_refused = value != 0 and (
+            abs(value.adjusted()) >= _LARGEST_EXPONENT or value.as_tuple().exponent < -_MOST_PLACES
+        )
     else:
         is_refused = value != value or value in (INFINITY, -INFINITY)
     if is_refused:
-        why = (
-            f"contains a number whose absolute value is not between 1e-{_LARGEST_EXPONENT} and "
-            f"1e{_LARGEST_EXPONENT}"
-        )
-        raise SchemaRefused("limit", "", "", why)
+        raise SchemaRefused("limit", "", "", f"contains a number whose absolute value is not {_ALLOWED}")
     return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
 
 
@@ -65,8 +70,7 @@ def decimal_of(location: Location, keyword: str) -> Any:
     try:
         return decimal(value)
     except SchemaRefused as error:
-        why = f"must be 0, or have an absolute value between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}"
-        raise location.refused(keyword, why, "limit") from error
+        raise location.refused(keyword, f"must be 0, or have an absolute value {_ALLOWED}", "limit") from error
 
 
 def flag_of(location: Location, keyword: str) -> Any:
