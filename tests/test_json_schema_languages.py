@@ -181,6 +181,14 @@ def test_the_deadline_is_checked_among_the_edges_of_a_product(monkeypatch: pytes
     assert len(checks) > 3  # the first state has 2,000 edges, each a vector of 2,000
 
 
+def test_the_deadline_is_checked_for_each_combination_of_languages(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[None] = []
+    parts = [pattern(f"^{letter}", BOUND) for letter in "abcdefgh"]
+    monkeypatch.setattr("hybrid.json_schema.languages.automaton.check_deadline", lambda: checks.append(None))
+    combine(parts, any, BOUND)
+    assert len(checks) == 9
+
+
 def test_a_language_less_some_texts_has_no_dead_ends() -> None:
     short = pattern("^[a-z]?[^~]?$", BOUND)
     for gone in (["a"], ["ab", "a"], ["~", "x"], [""], ["ab"]):

@@ -28,9 +28,7 @@ _LARGEST = 10**_LARGEST_EXPONENT
 _MOST_PLACES = 4000
 """Numbers with more digits after the point are refused: Python converts at most 4,300 digits."""
 
-_ALLOWED = (
-    f"between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}, with at most {_MOST_PLACES} digits after the point"
-)
+_ALLOWED = f"between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}, with at most {_MOST_PLACES} digits after the point"
 
 MOST_COUNTED = 2**30
 """Larger counts and lengths mean the same: no text has so many characters, items or keys."""
@@ -70,7 +68,9 @@ def decimal_of(location: Location, keyword: str) -> Any:
     try:
         return decimal(value)
     except SchemaRefused as error:
-        raise location.refused(keyword, f"must be 0, or have an absolute value {_ALLOWED}", "limit") from error
+        raise location.refused(
+            keyword, f"must be 0, or have an absolute value {_ALLOWED}", "limit"
+        ) from error
 
 
 def flag_of(location: Location, keyword: str) -> Any:

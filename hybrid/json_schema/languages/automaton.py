@@ -299,7 +299,10 @@ def combine(
     """
     kept = [i in needed for i in range(len(automata))]
     cells, cell_of, starts, edges = _product(automata, kept, accept(bytes(len(automata))), bound)
-    taken = np.array([accept(cell) for cell in cells], bool)
+    taken = np.zeros(len(cells), bool)
+    for i, cell in enumerate(cells):
+        check_deadline()  # it may look at thousands of languages
+        taken[i] = accept(cell)
     return Automaton(*minimised_table(starts, edges, taken[cell_of]))
 
 
