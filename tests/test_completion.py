@@ -17,7 +17,7 @@ from bench.cases import Case
 from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.completion import costed_configurations
+from hybrid.completion.bounds import bounds_of
 from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
 from tests.matchers import STRATEGIES, allowed, mask_of
@@ -277,10 +277,10 @@ def test_bounds_of_many_states_take_linear_time(monkeypatch: pytest.MonkeyPatch)
             unpacked.append(name)
             return getattr(self.tables, name)
 
-    bounds_of = costed_configurations.bounds_of
-    monkeypatch.setattr(
-        costed_configurations, "bounds_of", lambda *given: bounds_of(*given[:2], Tables(given[2]), *given[3:])
-    )
+    def counted(network: Any, distances: Any, tables: Any, *others: Any) -> Any:
+        return bounds_of(network, distances, Tables(tables), *others)
+
+    monkeypatch.setattr("hybrid.completion.costed_configurations.bounds_of", counted)
     assert matcher_of(
         'root ::= a b a b\na ::= "x" | "(" a ")"\nb ::= "y" | "[" a b "]"'
     ).shortest_completion()

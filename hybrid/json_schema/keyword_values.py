@@ -28,7 +28,10 @@ _LARGEST = 10**_LARGEST_EXPONENT
 _MOST_PLACES = 4000
 """Numbers with more digits after the point are refused: Python converts at most 4,300 digits."""
 
-_ALLOWED = f"between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}, with at most {_MOST_PLACES} digits after the point"
+_ALLOWED = (
+    f"between 1e-{_LARGEST_EXPONENT} and 1e{_LARGEST_EXPONENT}, "
+    f"with at most {_MOST_PLACES} digits after the point"
+)
 
 MOST_COUNTED = 2**30
 """Larger counts and lengths mean the same: no text has so many characters, items or keys."""

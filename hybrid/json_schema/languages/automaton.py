@@ -281,7 +281,7 @@ def one_of(ranges: Ranges) -> Automaton:
 
 def combine(
     automata: Sequence[Automaton],
-    accept: Callable[[Sequence[int]], bool],
+    accept: Callable[[Sequence[int]], object],
     bound: int,
     needed: Collection[int] = (),
 ) -> Automaton:
@@ -298,11 +298,11 @@ def combine(
         TooLarge: the product has more states than the bound.
     """
     kept = [i in needed for i in range(len(automata))]
-    cells, cell_of, starts, edges = _product(automata, kept, accept(bytes(len(automata))), bound)
+    cells, cell_of, starts, edges = _product(automata, kept, bool(accept(bytes(len(automata)))), bound)
     taken = np.zeros(len(cells), bool)
     for i, cell in enumerate(cells):
         check_deadline()  # it may look at thousands of languages
-        taken[i] = accept(cell)
+        taken[i] = bool(accept(cell))
     return Automaton(*minimised_table(starts, edges, taken[cell_of]))
 
 
