@@ -42,14 +42,16 @@ class Completion(Plans):
     """The plans of one grammar's texts, and masks of tokens after which one fits; thread-safe. Arguments are
     those of `Plans`."""
 
-    def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
+    def __init__(
+        self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling, seconds: float | None = None
+    ) -> None:
         data, offsets = vocabulary.flat
         sums = np.concatenate([[0], np.cumsum(tables.bounds.rise[data])])
         rise = np.minimum(sums[offsets[1:]] - sums[offsets[:-1]], MOST_RISE)[spelling.ids]
         order = np.argsort(-rise, kind="stable")
         self._risky: NDArray[np.int64] = spelling.ids[order]  # the riskiest first
         self._minus_rise: NDArray[np.int64] = -rise[order]
-        super().__init__(tables, vocabulary, spelling)
+        super().__init__(tables, vocabulary, spelling, seconds)
 
     def _renew(self) -> None:
         super()._renew()

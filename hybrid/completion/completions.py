@@ -85,7 +85,7 @@ class Completions:
         if self._network is None:
             self._network = self._new_network(deadline)
         tables = tables_of(self._network, spelling, deadline)
-        return Completion(tables, self._vocabulary, spelling)
+        return Completion(tables, self._vocabulary, spelling, self._budget.seconds)
 
     def _new_network(self, deadline: Deadline) -> Network:
         if isinstance(self._grammar, LarkGrammar):

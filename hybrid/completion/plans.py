@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from equivalence import BudgetExceeded, Vocabulary, forks
+from equivalence.deadline import Deadline
 from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.completion.distances import UNSPELLED
 from hybrid.completion.search import Way, search
@@ -54,7 +55,7 @@ Answer = TypeVar("Answer")
 
 
 class TooLong(BudgetExceeded):
-    """A plan has too many bytes, or a search was given up. New tables would not help."""
+    """A plan has too many bytes or takes too long, or a search was given up. New tables would not help."""
 
 
 class Place(NamedTuple):
@@ -87,10 +88,14 @@ class Plans:
         tables: the tables of the grammar's network.
         vocabulary: the vocabulary.
         spelling: the spelling of the same vocabulary.
+        seconds: time for the plans that one question needs; None: any.
     """
 
-    def __init__(self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling) -> None:
+    def __init__(
+        self, tables: Tables, vocabulary: Vocabulary, spelling: Spelling, seconds: float | None = None
+    ) -> None:
         self._tables, self._vocabulary, self._spelling = tables, vocabulary, spelling
+        self._seconds = seconds
         self._lock = forks.registered(threading.Lock(), forks.Order.TABLES, self._renew)
         self._renew()
 
@@ -108,6 +113,7 @@ class Plans:
         """Ask the tables; if they are full, ask new ones, without searches after tokens."""
         with self._lock:
             self._until = time.monotonic() + SECONDS_HERE
+            self._deadline = Deadline(self._seconds)
             try:
                 place = self._find(text, before, prefix)
                 return question(place.configuration), place
@@ -181,6 +187,11 @@ class Plans:
             )
         plan, at = bytearray(), [configuration]
         while self._configurations.cost(at[-1]) > 0:
+            if self._deadline.is_over:
+                raise TooLong(
+                    f"finding the shortest completion takes more than {self._seconds:g} s; use masks "
+                    "without a token limit for this grammar"
+                )
             byte, following = self._step(at[-1])
             plan.append(byte)
             at.append(following)
