@@ -13,8 +13,8 @@ import random
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded
-from hybrid import BatchGrammarMatcher, Budget, GrammarMatcher, allocate_token_bitmask
+from equivalence import BudgetExceeded, Vocabulary
+from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
@@ -120,6 +120,18 @@ def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     assert len(refused) > 5
     assert all(f"bytes and need more, but the limit is {1 << 30};" in text for text in refused)
     assert tight.nbytes == roomy.nbytes
+
+
+def test_tables_for_long_tokens_are_as_large_as_what_is_found() -> None:
+    """If there were room for all suffixes of all suffixes, it would be 33 GiB."""
+    tokens = [*(b"a" * count for count in range(1, 3_000)), b"b", b"a", b""]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=len(tokens) - 1)
+    compiler = GrammarCompiler(vocabulary, strategy="classifier", on_demand=True)
+    compiled = compiler.compile_grammar('root ::= "a" root "a" | "b"')
+    assert compiled.strategy == "classifier"
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string("aaab") and mask_of(matcher) == [0, 1, 2, len(tokens) - 2]
+    assert compiled.memory_size_bytes < 1 << 26
 
 
 def test_remembered_steps() -> None:

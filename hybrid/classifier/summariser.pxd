@@ -29,7 +29,8 @@ cdef class Summariser:
     cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t begin_on(self, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t empty_mask(self) except -1 nogil
-    cdef Py_ssize_t note_pending(self, Py_ssize_t n, Py_ssize_t group, Py_ssize_t pops) noexcept nogil
+    cdef Py_ssize_t note_pending(self, Py_ssize_t n, Py_ssize_t group, Py_ssize_t pops) except -1 nogil
+    cdef int grow_pairs(self, Py_ssize_t wanted) except -1
     cdef Py_ssize_t distinct_pairs(self, Py_ssize_t n, Py_ssize_t mask_at) noexcept nogil
     cdef Py_ssize_t pending_set(self, Py_ssize_t n) except -1 nogil
     cdef void sort_pairs(self, Py_ssize_t n) noexcept nogil

@@ -22,10 +22,14 @@ from cython.cimports.equivalence.parser.space import REJECT, Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
+from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
+
+PAIRS = cython.declare(cython.Py_ssize_t, 256)
+"""Initial room for pairs."""
 
 NODE = Kind("byte_class depth skip group", np.int32)
 SUFFIX = Kind("parent byte_class", np.int32)
@@ -62,12 +66,11 @@ class Summariser:
         self.n_groups = fixed.n_groups
         self.n_states = space.n_states
         self.longest = fixed.longest
-        pairs: cython.Py_ssize_t = max(fixed.n_pairs, 2)
-        space.account.claim(8 * pairs)
+        space.account.claim(8 * PAIRS)
         self.configurations = np.zeros(self.longest + 2, np.int64)
         self.valid = np.zeros(self.longest + 2, np.int64)
         self.popped = np.zeros(self.longest + 2, np.int64)
-        self.pairs = np.empty(pairs, np.int64)
+        self.pairs = space.account.new_integers(PAIRS)
 
     # ---------------------------------------------------------------- on top
 
@@ -120,6 +123,9 @@ class Summariser:
         suffix: cython.Py_ssize_t = self.whole[group]
         at: cython.Py_ssize_t = 0
         p: cython.Py_ssize_t
+        if n + pops > self.pairs.shape[0]:
+            with cython.gil:
+                self.grow_pairs(n + pops)
         for p in range(pops):
             while at < self.popped[p]:
                 suffix = self.suffixes[suffix].parent
@@ -190,6 +196,9 @@ class Summariser:
                 if following != REJECT:
                     self.summaries.masks.pool[mask_at + (group >> 5)] |= one << (group & 31)
                 else:
+                    if n + pops > self.pairs.shape[0]:
+                        with cython.gil:
+                            self.grow_pairs(n + pops)
                     for p in range(pops):
                         self.pairs[n] = self.popped[p] * self.n_groups + group
                         n += 1
@@ -208,6 +217,12 @@ class Summariser:
         return self.space.after_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
 
     # ---------------------------------------------------------------- sets
+
+    def grow_pairs(self, wanted: cython.Py_ssize_t) -> cython.int:
+        """Make room for twice as many pairs as are wanted."""
+        self.space.account.claim(16 * wanted, 8 * self.pairs.shape[0])
+        self.pairs = bigger(self.pairs, 2 * wanted)
+        return 0
 
     def empty_mask(self) -> cython.Py_ssize_t:
         """Write an empty mask where the next mask goes. Return its place in the pool of masks."""

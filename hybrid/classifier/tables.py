@@ -44,7 +44,6 @@ class Fixed(NamedTuple):
             class of tokens, see `hybrid.classifier.summariser.Summariser`.
         longest: bytes of the longest representative.
         n_groups: number of classes.
-        n_pairs: number of possible pairs of a class and a suffix.
         data, offsets: the bytes of each token id.
         start, start_final: the start of the grammar, -1 if there is none; whether the empty text is complete.
     """
@@ -59,7 +58,6 @@ class Fixed(NamedTuple):
     whole: NDArray[np.int32]
     longest: int
     n_groups: int
-    n_pairs: int
     data: NDArray[np.uint8]
     offsets: Integers
     start: int
@@ -116,8 +114,7 @@ def assembled(
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
     text, ends = side_by_side(representatives)
-    lengths = np.diff(ends)
-    longest = int(lengths.max(initial=0))
+    longest = int(np.diff(ends).max(initial=0))
     # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
     byte, depth, skip, group, _ = depth_first(text, ends)
     parent, first, whole = suffixes_of(text, ends)
@@ -128,6 +125,5 @@ def assembled(
     suffixes = np.stack([parent, class_of_byte[first]], axis=1).astype(np.int32)
     return Fixed(
         net, byte_tables, rank, absorbing_states(Automaton(net)), follow_sets, nodes, suffixes, whole,
-        longest, len(representatives),
-        int((lengths * (lengths + 1) // 2).sum()) + 2, data, offsets, start, start_final,
+        longest, len(representatives), data, offsets, start, start_final,
     )  # fmt: skip
