@@ -58,6 +58,12 @@ MOST_STEP = 1024
 RECURSIVE_SECONDS = 6e-6
 """Seconds for each pair of rules that lead to left recursion: 2,000 rules of 80 KB take 25 s."""
 
+LONG_CHAIN, CHAIN_SECONDS, OF_ALONE = 50, 1e-5, 0.05
+"""Usual length of a chain of rules that begin with each other; seconds for each rule and each rule of the
+chain that it begins; and how much a rule counts that is all of an alternative, as in objects with optional
+keys. 1,000 rules of 25 KB take up to 4 s, those of such objects 0.1 to 0.3 s; twice as many take four times
+as long."""
+
 MANY_RULES, MOST_ROUNDS = 150, 20
 """In grammars of more rules, left recursion behind parts that may be empty is looked for; most rounds, and
 most nested expressions, after which a rule counts as one that may be empty."""
@@ -265,7 +271,7 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
 
     In each state that reads many characters, XGrammar tries every token, and in other states few. For 600
     schemas with 357, 2,000 and 128,256 ids, the time was 0.4 to 4, 0.1 to 5 and 0.2 to 2 times the estimate
-    (99 of 100 each). The terms for substrings and the last four are for constructs that take up to minutes
+    (99 of 100 each). The terms for substrings and the last five are for constructs that take up to minutes
     and do not occur in those schemas.
     """
     data, starts = grammar.data, grammar.starts
@@ -284,7 +290,7 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
-    recursive = _n_left_recursive(grammar)
+    recursive, chains = _beginnings(grammar)
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
@@ -301,6 +307,7 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
         + 1e-8 * n_tokens * float((np.maximum(sequences - LONG_SEQUENCE, 0) ** 2).sum())
         + 1e-4 * n_tokens * (recursive > 0)
         + RECURSIVE_SECONDS * recursive**2
+        + CHAIN_SECONDS * chains
         + _written_patterns(grammar, n_tokens)
     )
     # about 4 bytes of text for each number
@@ -372,42 +379,48 @@ def _written_out(grammar: ParsedGrammar, shares: dict[int, float]) -> tuple[floa
     return states, all_rules, wide_rules
 
 
-def _n_left_recursive(grammar: ParsedGrammar) -> int:
-    """Count the rules that lead to left recursion by their beginnings; 0 if no rule begins with itself. In
-    grammars of few rules, parts that may be empty are not skipped."""
+def _beginnings(grammar: ParsedGrammar) -> tuple[int, float]:
+    """How rules begin with each other. In grammars of few rules, parts that may be empty are not skipped.
+
+    Returns:
+        The number of rules that lead to left recursion by their beginnings (0 if no rule begins with
+        itself), and the sum of the lengths of the chains that other rules begin, beyond `LONG_CHAIN` each.
+    """
     data, starts, rules = grammar.data, grammar.starts, grammar.rules
     may_be_empty = _may_be_empty(grammar) if len(rules) > MANY_RULES else None
-    begins: list[list[int]] = []
-    callers: list[list[int]] = [[] for _ in rules]
+    left = [0] * len(rules)  # how many calls each rule begins with
+    callers: list[list[tuple[int, float]]] = [[] for _ in rules]
     for number, rule in enumerate(rules):
-        first, waiting = [], [int(starts[rule[serial.BODY]])]
+        waiting = [(int(starts[rule[serial.BODY]]), OF_ALONE)]
         while waiting:
-            place = waiting.pop()
+            place, weight = waiting.pop()
             expression_type = data[place]
-            if expression_type == serial.CHOICES:
-                waiting += starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
-            elif expression_type == serial.SEQUENCE and data[place + 1]:
+            if expression_type in serial.WHOLES and data[place + 1]:
                 parts = starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
-                n = 1
-                while may_be_empty and n < len(parts) and _is_empty(grammar, parts[n - 1], may_be_empty):
-                    n += 1
-                waiting += parts[:n]
+                if expression_type == serial.SEQUENCE:
+                    weight = weight if len(parts) == 1 else 1.0
+                    n = 1
+                    while may_be_empty and n < len(parts) and _is_empty(grammar, parts[n - 1], may_be_empty):
+                        n += 1
+                    parts = parts[:n]
+                waiting += [(part, weight) for part in parts]
             elif expression_type in serial.CALLS:
-                first.append(int(data[place + 2]))
-        begins.append(first)
-        for called in first:
-            callers[called].append(number)
+                left[number] += 1
+                callers[int(data[place + 2])].append((number, weight))
     # a rule that begins with none of the remaining rules is in no cycle: remove it, and repeat
-    left = [len(first) for first in begins]
     ready = [number for number, count in enumerate(left) if not count]
-    taken = 0
+    lengths = [0.0] * len(rules)
+    taken, chains = 0, 0.0
     while ready:
         taken += 1
-        for caller in callers[ready.pop()]:
+        number = ready.pop()
+        chains += max(lengths[number] - LONG_CHAIN, 0.0)
+        for caller, weight in callers[number]:
+            lengths[caller] = max(lengths[caller], lengths[number] + weight)
             left[caller] -= 1
             if not left[caller]:
                 ready.append(caller)
-    return len(rules) - taken
+    return len(rules) - taken, chains
 
 
 def _may_be_empty(grammar: ParsedGrammar) -> list[bool]:
