@@ -30,7 +30,11 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"pattern": "("}, "invalid", "pattern", ""),
     ({"pattern": "^(a|b)*a(a|b){20}$"}, "bounds", "pattern", ""),
     ({"properties": {name: {"type": "string", "pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$",
-     "maxLength": length} for name, length in (("a", 70), ("b", 90))}}, "bounds", "maxLength", ""),
+     "maxLength": length} for name, length in (("a", 70), ("b", 90))}}, "bounds", "maxLength",
+     "/properties/b"),
+    ({"allOf": [{"format": "hostname"}, {"minLength": 64}]}, "bounds", "format", "/allOf/0"),
+    ({"items": {"propertyNames": {"maxLength": 20_000}}}, "bounds", "propertyNames", "/items"),
+    ({"items": {"not": {"multipleOf": 99_731}}}, "bounds", "multipleOf", "/items/not"),
     ({"type": "text"}, "invalid", "type", ""),
     ({"$ref": "#/x/a", "x": {"a": {"items": [{}]}}}, "invalid", "", "/x/a/items"),
     ({"$ref": "#/default", "default": {"items": []}}, "invalid", "", "/default/items"),
@@ -44,7 +48,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$ref": "#"}, "invalid", "$ref", ""),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
-     "uniqueItems", "/properties/l"),
+     "uniqueItems", "/properties/l/not"),
     ({"properties": {"k": {"uniqueItems": True}, "l": {"uniqueItems": True, "items": {"maxProperties": 2}}}},
      "unsupported", "uniqueItems", "/properties/l"),
     ({"uniqueItems": True, "items": {"type": "array", "uniqueItems": True, "items": False,
@@ -98,6 +102,19 @@ def test_what_is_refused_says_keyword_place_and_way_out(
         "unsatisfiable": "correct the schema",
     }
     assert str(caught.value).endswith(f"; {ways[kind]}")
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword", "pointer"),
+    [(schema, *where) for schema, kind, *where in REFUSED if kind in ("unsupported", "bounds")],
+)
+def test_what_a_refusal_names_can_be_left_out(schema: Any, keyword: str, pointer: str) -> None:
+    if pointer.endswith("/not"):
+        with pytest.raises(SchemaRefused, match="is inside a negation"):
+            grammar_of_schema(schema, OPEN, relax=True)
+    else:
+        found = grammar_of_schema(schema, OPEN, relax=True).left_out
+        assert [(one.pointer, one.keyword) for one in found] == [(pointer, keyword)]
 
 
 def test_messages_can_be_encoded_whatever_the_names() -> None:

@@ -22,7 +22,7 @@ cdef class Assertions:
     cdef Formula _of(self, object location)
     cpdef Formula expand(self, Formula formula, str kind)
     cdef Formula _expand(self, object number, str kind)
-    cdef bint _only_ref(self, Location location) except -1
+    cdef bint only_ref(self, Location location) except -1
     cdef list _clauses(self, Location location, str kind)
     cdef bint _is_false(self, list clauses) except -1
     cdef list _if(self, Location location, str kind)

@@ -132,7 +132,7 @@ class Assertions:
         if formula.op == "atom":
             location: Location = self.locations.all[formula.args[1]]
             named = location.schema.get("type")
-            if isinstance(named, str) and not self._only_ref(location):
+            if isinstance(named, str) and not self.only_ref(location):
                 found = [self.formulas.false] * len(TYPES)
                 kind = "number" if named == "integer" else named
                 if kind in TYPES:  # other names are refused below
@@ -166,7 +166,7 @@ class Assertions:
             return found
         location: Location = self.locations.all[number]
         named = location.schema.get("type")
-        if isinstance(named, str) and named != kind and named in TYPES and not self._only_ref(location):
+        if isinstance(named, str) and named != kind and named in TYPES and not self.only_ref(location):
             return self.formulas.false  # true of most subschemas and most types
         if key in self._under_way:
             raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
@@ -180,7 +180,7 @@ class Assertions:
         self._expanded[key] = found
         return found
 
-    def _only_ref(self, location: Location) -> cython.bint:
+    def only_ref(self, location: Location) -> cython.bint:
         """Whether the location has a reference, and all other keywords of it are ignored."""
         return "$ref" in location.schema and self.locations.dialect.ignores_ref_siblings
 
@@ -188,7 +188,7 @@ class Assertions:
         """Return what the keywords of a location require of values of a type, cheapest keywords first. After
         a clause that no value satisfies, the other keywords are not read."""
         schema, formulas = location.schema, self.formulas
-        only_ref = self._only_ref(location)
+        only_ref = self.only_ref(location)
         clauses: list = []
         if "type" in schema and not only_ref:
             clauses.append(self._type(location, kind))

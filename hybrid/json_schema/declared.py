@@ -126,20 +126,31 @@ class Declarations:
             found.add(self._location(number))
         return found
 
-    def place(self, formula: Formula, keyword: str) -> str:
-        """Return the pointer of the first location that has a keyword, among those of a formula and those
-        that apply to the same value; if none has it, of the first location."""
-        first, locations = "", self._locations.all
-        for atom in formula.ordered_atoms:
-            location: Location = locations[atom.args[1]]
-            first = first or location.pointer
-            visited: set = set()
-            self._walk(location, visited, Declared())
-            for number in sorted(visited):
-                location = locations[number]
-                if keyword in location.schema:
-                    return location.pointer
-        return first
+    def place(self, formula: Formula, keywords: tuple) -> tuple:
+        """Return the first of some keywords that applies to the values of a formula, and the pointer of the
+        first location that has it. If none has one of them: "" and the pointer of the first location."""
+        locations, visited = self._locations.all, set()
+        numbers: list = [atom.args[1] for atom in formula.ordered_atoms]
+        first = locations[numbers[0]].pointer if numbers else ""
+        while numbers:
+            for number in numbers:
+                self._walk(locations[number], visited, Declared())
+            for keyword in keywords:
+                for number in sorted(visited):
+                    if keyword in locations[number].schema and not self._of.only_ref(locations[number]):
+                        return keyword, locations[number].pointer
+            numbers = [number for number in self._negated(visited) if number not in visited]
+        return "", first
+
+    def _negated(self, numbers: set) -> list:
+        """Return the locations below `not` of some locations, by number."""
+        found: list = []
+        for number in sorted(numbers):
+            location: Location = self._locations.all[number]
+            if "not" in location.schema and "not" in self._keywords and not self._of.only_ref(location):
+                formula: Formula = self._of.formula(location, location.schema["not"], ("not",))
+                found += [atom.args[1] for atom in formula.ordered_atoms]
+        return found
 
     def _location(self, number: object) -> Declared:
         found: Declared = self._found.get(number)
@@ -165,7 +176,7 @@ class Declarations:
     def _add_all(self, location: Location, visited: set, found: Declared) -> object:
         formula: Formula
         schema, of = location.schema, self._of
-        only_ref: cython.bint = "$ref" in schema and self._locations.dialect.ignores_ref_siblings
+        only_ref: cython.bint = self._of.only_ref(location)
         if not only_ref:
             found.add_keywords(schema, of.strings, location, self._keywords)
         for keyword, value in schema.items():

@@ -123,8 +123,11 @@ class Emitter:
             if listed is not None:
                 write_listed(rows, sorted(listed), inside, -2 - 2 * rule)
             else:
-                for piece in content:
-                    self._piece(piece, inside, -2 - 2 * rule)
+                try:
+                    for piece in content:
+                        self._piece(piece, inside, -2 - 2 * rule)
+                except SchemaRefused as error:
+                    raise self._nonterminals.placed(error, one.formula) from error.__cause__
         return rule
 
     def _piece(self, piece: Piece, source: int, end: int) -> None:

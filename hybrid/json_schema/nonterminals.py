@@ -40,6 +40,17 @@ check_source(__name__)
 _DEEPEST = 20
 """At most this many nested verdicts: each takes about 15 frames of Python's stack."""
 
+_CAUSES = {
+    "pattern": ("pattern", "format", "minLength", "maxLength"),
+    "maxLength": ("maxLength", "minLength", "format"),
+    "patternProperties": ("patternProperties", "propertyNames"),
+    "minProperties": ("minProperties", "maxProperties"),
+    "additionalProperties": (
+        "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames",
+    ),
+}  # fmt: skip
+"""For the keyword of an error: all keywords that may be the cause, the most likely one first."""
+
 PHASE = "the schema's grammar"
 """The name of this computation in errors."""
 
@@ -130,15 +141,17 @@ class Nonterminals:
             one.object = one.array = None
 
     def placed(self, error: SchemaRefused, formula: Formula) -> SchemaRefused:
-        """Return the error with a place. If it has none yet, it gets the place of a formula's locations.
+        """Return the error with a place. If it has none yet, it gets the place of a formula's locations, and
+        the keyword that stands there.
 
         It may be the same one, so it must not be raised "from" itself: only Python's garbage collector could
         free that.
         """
         if error.pointer:
             return error
-        pointer = self._declarations.place(formula, error.keyword)
-        return SchemaRefused(error.kind, error.keyword, pointer, error.why)
+        keywords = _CAUSES.get(error.keyword, (error.keyword,) if error.keyword else ())
+        keyword, pointer = self._declarations.place(formula, keywords)
+        return SchemaRefused(error.kind, keyword, pointer, error.why)
 
     def check(self) -> object:
         """Raise `BudgetExceeded` if the deadline has passed. Only every eighth call checks, because the steps
@@ -165,7 +178,7 @@ class Nonterminals:
                 has_others = simplest is formulas.false and self.strings.may_have_others(string)
                 string = simplest
         except TooLarge as error:
-            raise SchemaRefused("bounds", keyword, "", f"and similar keywords need {error}") from error
+            raise SchemaRefused("bounds", keyword, "", f"needs {error}") from error
         names: tuple = ()
         if array is not formulas.false or object_ is not formulas.false:
             declared = self._declarations.of(formula)
