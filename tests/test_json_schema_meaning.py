@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -234,6 +235,23 @@ def test_keys_come_in_the_order_of_first_declaration() -> None:
     number = {"type": "integer"}
     schema = {"allOf": [{"properties": {"b": number}}], "properties": {"a": number, "b": number}}
     assert grammar_of_schema(schema, OPEN).instances.text({"z": 1, "a": 3, "b": 2}) == '{"b":2,"a":3,"z":1}'
+
+
+@pytest.mark.parametrize("around", [lambda one: {"properties": {"v": one}}, lambda one: {"items": one}])
+@pytest.mark.parametrize(
+    "beside",
+    [lambda one: {"allOf": [one]}, lambda one: {"$ref": "#/$defs/d", "$defs": {"d": one}}],
+    ids=["allOf", "$ref"],
+)
+def test_the_order_of_declaration_holds_in_values_that_several_subschemas_describe(
+    around: Callable[[Any], Any], beside: Callable[[Any], Any]
+) -> None:
+    first, second = around({"properties": {"b": {}}}), beside(around({"properties": {"a": {}}}))
+    value, is_array = {"a": 1, "b": 2}, "items" in first
+    whole = [value] if is_array else {"v": value}
+    for schema, text in (({**first, **second}, '{"b":2,"a":1}'), ({**second, **first}, '{"a":1,"b":2}')):
+        expected = f"[{text}]" if is_array else f'{{"v":{text}}}'
+        assert grammar_of_schema(schema, OPEN).instances.text(whole) == expected
 
 
 def test_few_keys_that_must_not_be_repeated_come_first() -> None:

@@ -51,6 +51,15 @@ _IN_PLACE = cython.declare(
 _OPERATORS = cython.declare(frozenset, frozenset(("enum", "const", "not", "if", "allOf", "anyOf", "oneOf")))
 """Keywords that apply to values of all types, besides `type` and references."""
 
+_DECLARING = cython.declare(
+    frozenset,
+    frozenset((
+        "properties", "patternProperties", "additionalProperties", "prefixItems", "items", "additionalItems",
+        "contains",
+    )),
+)  # fmt: skip
+"""Keywords with subschemas that apply to the values of keys, or to items."""
+
 MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
 
@@ -185,46 +194,52 @@ class Assertions:
         return "$ref" in location.schema and self.locations.dialect.ignores_ref_siblings
 
     def _clauses(self, location: Location, kind: str) -> list:
-        """Return what the keywords of a location require of values of a type, cheapest keywords first. After
-        a clause that no value satisfies, the other keywords are not read."""
-        schema, formulas = location.schema, self.formulas
-        only_ref = self.only_ref(location)
+        """Return what the keywords of a location require of values of a type, in the order of the text: keys
+        are written in the order of the locations that declare them. After a clause that no value satisfies,
+        the other keywords are not read."""
+        schema = location.schema
         clauses: list = []
-        if "type" in schema and not only_ref:
+        if self.only_ref(location):
+            clauses.append(self.expand(self.referred(location, "$ref"), kind))
+            return clauses
+        if "type" in schema:
             clauses.append(self._type(location, kind))
-        for keyword in ("$ref",) if only_ref else _REFERENCES:
+        is_read: cython.bint = False
+        for keyword in schema:
             if self._is_false(clauses):
                 return clauses
-            if keyword in schema and (keyword == "$ref" or keyword in self._keywords):
-                clauses.append(self.expand(self.referred(location, keyword), kind))
-        if only_ref:
-            return clauses
-        for keyword, value in schema.items():
-            if self._is_false(clauses):
-                return clauses
-            if keyword not in _OPERATORS or keyword not in self._keywords:
+            if keyword not in self._keywords:
                 continue
-            if keyword == "enum":
-                clauses.append(self._enum(list_of(location, keyword), kind))
-            elif keyword == "const":
-                clauses.append(self._enum([value], kind))
-            elif keyword == "not":
-                clauses.append(formulas.negation(self._inner(location, kind, value, ("not",))))
-            elif keyword == "if":
-                clauses += self._if(location, kind)
-            else:
-                clauses.append(self._branches(location, keyword, kind))
-        if self._is_false(clauses):
-            return clauses
-        if kind == "number":
-            clauses += self._number(location)
-        elif kind == "string":
-            clauses += self.strings.clauses(location)
-        elif kind == "array":
-            clauses += self._array(location)
-        elif kind == "object":
-            clauses += self._object(location)
+            if keyword in _REFERENCES:
+                clauses.append(self.expand(self.referred(location, keyword), kind))
+            elif keyword in _OPERATORS:
+                clauses += self._operator(location, keyword, kind)
+            elif not is_read and keyword in _DECLARING:
+                is_read = True
+                clauses += self._of_kind(location, kind)
+        if not is_read and not self._is_false(clauses):
+            clauses += self._of_kind(location, kind)
         return clauses
+
+    def _operator(self, location: Location, keyword: str, kind: str) -> list:
+        """Return what a keyword that applies to values of all types requires of values of a type."""
+        if keyword == "enum":
+            return [self._enum(list_of(location, keyword), kind)]
+        if keyword == "const":
+            return [self._enum([location.schema[keyword]], kind)]
+        if keyword == "not":
+            return [self.formulas.negation(self._inner(location, kind, location.schema[keyword], ("not",)))]
+        return self._if(location, kind) if keyword == "if" else [self._branches(location, keyword, kind)]
+
+    def _of_kind(self, location: Location, kind: str) -> list:
+        """Return what the keywords for a type require of its values."""
+        if kind == "number":
+            return self._number(location)
+        if kind == "string":
+            return self.strings.clauses(location)
+        if kind == "array":
+            return self._array(location)
+        return self._object(location) if kind == "object" else []
 
     def _is_false(self, clauses: list) -> cython.bint:
         """Whether no value satisfies the last clause."""
