@@ -302,6 +302,12 @@ def test_numbers_are_spelled_as_the_schema_allows() -> None:
     assert free.instances.text(1e21) == "1e+21"
 
 
+def test_half_of_a_surrogate_pair_has_no_text() -> None:
+    instances = grammar_of_schema({}, OPEN).instances
+    assert [instances.text(one) for one in ("\ud800", ["\udfffa"], {"\ud83d": 1})] == [None] * 3
+    assert instances.text(["\U0001f600"]) == '["\U0001f600"]'
+
+
 def test_what_a_compiled_schema_was_made_of_is_forgotten_and_made_again() -> None:
     pair = {"anyOf": [{"const": 1}, {"pattern": "a"}], "minLength": 2, "$ref": "http://nowhere"}
     schema = {"properties": {"a": pair, "b": {"uniqueItems": True}}, "format": "regex"}

@@ -44,8 +44,10 @@ class Instances:
         self._nonterminals, self._start = nonterminals, start
 
     def text(self, value: Any) -> str | None:
-        """Return the text of a value, without white space; None if the grammar does not allow it."""
-        return self._text(value, self._start)
+        """Return the text of a value, without white space; None if the grammar does not allow it. It allows
+        no half of a surrogate pair."""
+        text = self._text(value, self._start)
+        return None if text is None or any("\ud800" <= one <= "\udfff" for one in text) else text
 
     def _text(self, value: Any, one: Nonterminal) -> str | None:
         if not one.is_productive:
