@@ -111,15 +111,6 @@ def flag(value: Any, name: str) -> bool:
     raise ArgumentError(f"{name} must be True or False, but is {shown(value)}")
 
 
-def folder_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
-    """An absolute path. Threads write there after the program may have changed its working folder.
-
-    Raises:
-        HybridError: as for `path_of`.
-    """
-    return os.path.abspath(path_of(value, name, error))
-
-
 def path_of(value: Any, name: str, error: type[HybridError] = ArgumentError) -> str:
     """A path of the file system as text.
 

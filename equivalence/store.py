@@ -1,9 +1,8 @@
 """Named arrays in one file: written completely or not at all, checked before use, read-only.
 
 What: `write_arrays` writes an ``.npz`` archive, and `read_arrays` reads one, which need not be trusted.
-`stored` is for data that is slow to compute and always the same: it reads a file if it can be used;
-otherwise it computes the data and writes the file. `read_whole` reads any file up to a size.
-When: for vocabularies, the data that depends only on a vocabulary (docs/caches.md), and counts of drafts.
+`read_whole` reads any file up to a size, and `write_whole` writes one.
+When: for vocabularies and counts of drafts.
 Limits: only what numpy's `savez` and `savez_compressed` write. Other compression methods, encrypted members,
 and archives with comments or with many members are refused. Nothing is unpickled. A checksum finds damage,
 but not malice: arrays are plain numbers, and the caller must check them.
@@ -21,7 +20,6 @@ from __future__ import annotations
 
 import errno
 import io
-import logging
 import math
 import os
 import re
@@ -30,8 +28,7 @@ import stat
 import struct
 import zipfile
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,53 +56,11 @@ NPY_HEAD = re.compile(
 """What numpy writes before the numbers of an array, of plain numbers. A run of digits can be read in only one
 way: otherwise a forged head could take forever."""
 
-logger = logging.getLogger(__name__)
-
 Arrays = dict[str, NDArray[Any]]
-Made = TypeVar("Made")
 
 
 class Unusable(Exception):
     """A stored file must not be used; the message says why. This error never leaves the package."""
-
-
-def stored(
-    path: str | os.PathLike[str],
-    build: Callable[[], Made],
-    *,
-    most: Mapping[str, int],
-    read: Callable[[Arrays], Made],
-    write: Callable[[Made], Arrays],
-) -> Made:
-    """Read data from a file, or build it and write the file.
-
-    A missing folder is made. If the file cannot be written, there is a warning, and nothing else happens.
-
-    Args:
-        path: the file.
-        build: computes the data.
-        most: as of `read_arrays`.
-        read: makes the data from arrays with any content; raises `Unusable` if they do not fit.
-        write: the arrays of the data.
-    """
-    target, refused = Path(path), []
-    try:
-        return read(read_arrays(target, most))
-    except FileNotFoundError:
-        pass
-    except Unusable as error:
-        logger.warning("%s cannot be used and is rebuilt: %s", target.name, error)
-    except OSError as error:
-        refused.append(f"it cannot be read ({error})")
-    made = build()
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_arrays(target, write(made))
-    except OSError as error:
-        refused.append(f"it cannot be written ({error}), so it is rebuilt next time")
-    if refused:
-        logger.warning("%s: %s", target.name, "; ".join(refused))
-    return made
 
 
 def write_arrays(

@@ -23,7 +23,7 @@ from tests.stand_ins import Put, standing_in
 @contextlib.contextmanager
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Put]:
     """Yield a function that installs a stand-in for SGLang and imports the adapter, see `standing_in`."""
-    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB"):
+    for name in ("", "_COMPILE_SECONDS", "_CACHE_MB"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
     with standing_in("sglang", stand_in) as put:
         yield put

@@ -13,7 +13,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import numpy as np
 import pytest
 import xgrammar
 
+from bench.forked import in_a_fork
 from equivalence import ArtifactError, HybridError
 from equivalence.network import dialect
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
@@ -29,9 +31,11 @@ from hybrid.compile.cache import KEY_BYTES, MAGIC
 from hybrid.files import from_bytes, to_bytes
 from hybrid.files.checks import TEXTS
 from tests.test_artifact import VOCABULARY, forged, opened, with_text
-from tests.test_forged_files import EXTREMES, allocating_at_most, changes, outcomes, refused
+from tests.test_forged_files import EXTREMES, allocating_at_most, changes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+SECONDS = 300.0
 
 GRAMMAR = """root ::= "(" root ")" | [a-c]{2,4} list? | number "=" root
 list ::= "[" (number ("," number)*)? "]"
@@ -54,6 +58,35 @@ def compiled(kind: str) -> CompiledGrammar:
     if kind == "lark":
         return compiler.compile_lark(LARK)
     return compiler.compile_grammar(GRAMMAR)
+
+
+def outcomes(forged: list[tuple[str, Any]], use: Callable[[Any], str]) -> dict[str, str]:
+    """Use each forged object in a forked process and return the outcomes; one that ends the process fails the
+    test by name."""
+    with tempfile.TemporaryFile() as told:
+
+        def work() -> dict[str, str]:
+            found = {}
+            for label, thing in forged:
+                os.pwrite(told.fileno(), label.encode().ljust(200), 0)
+                try:
+                    found[label] = use(thing)
+                except HybridError as error:
+                    found[label] = f"refused: {type(error).__name__}: {error}"
+                except Exception as error:  # noqa: BLE001 - the test fails for it
+                    found[label] = f"error: {type(error).__name__}: {error}"
+            return found
+
+        found = in_a_fork(work, SECONDS)
+        last = os.pread(told.fileno(), 200, 0).decode().strip()
+    assert found is not None, f"the process ended, or did not end, at {last}"
+    wrong = [f"{label}: {outcome}" for label, outcome in found.items() if outcome.startswith("error")]
+    assert not wrong, "\n".join(wrong[:20])
+    return found
+
+
+def refused(found: dict[str, str]) -> int:
+    return sum(outcome.startswith("refused") for outcome in found.values())
 
 
 def use_grammar(data: bytes) -> str:

@@ -146,9 +146,9 @@ class Held:
 def test_children_of_a_busy_process_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """While threads fill masks, compile, promote and write to folders, children do the same, and none
     hangs."""
-    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65], cache_dir=tmp_path)
+    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1, 65])
     compiler = GrammarCompiler(
-        vocabulary, n_jobs=2, cache_dir=tmp_path / "compiled", cache_limit_bytes=2**22, on_demand=True,
+        vocabulary, n_jobs=2, cache_dir=tmp_path, cache_limit_bytes=2**22, on_demand=True,
         budget=Budget(seconds=None),  # the blocked compilation takes as long as the test
     )  # fmt: skip
     calm = GrammarCompiler(VOCABULARY, cache_enabled=False)
@@ -276,7 +276,7 @@ def every_lock() -> list[Any]:
 
 def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
     """No lock of the program stays held in a child, even if a thread that the child does not have held it."""
-    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], cache_dir=tmp_path)
+    vocabulary = Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])
     compiler = GrammarCompiler(vocabulary, cache_dir=tmp_path, on_demand=True)
     with compiler:
         compiled = compiler.compile_grammar(SHARED)

@@ -41,7 +41,6 @@ VOCABULARIES: dict[str, list[Any]] = {
     "stop_token_ids": [True, np.array([True]), 1.0, "0", b"\0", None, [[0]], torch.tensor(2)],
     "special_token_ids": [1, None],
     "vocab_size": [1.5, 10**12],
-    "cache_dir": [5, "", "a\0b"],
 }
 
 
@@ -65,7 +64,7 @@ def test_integers_of_all_kinds_make_vocabularies() -> None:
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        *((name, {}) for name in ("save", "prepare", "load", "from_tokenizer_info", "from_huggingface")),
+        *((name, {}) for name in ("save", "load", "from_tokenizer_info", "from_huggingface")),
         ("from_huggingface", {"vocab_size": True}),
         ("from_huggingface", {"stop_token_ids": 0.5}),
     ],

@@ -58,7 +58,7 @@ STOP, CALL, END, THINK, UNTHINK = TOKENIZER.convert_tokens_to_ids(
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
     """Register the adapter in an unmodified SGLang, and restore SGLang after the test."""
-    for name in ("", "_COMPILE_SECONDS", "_CACHE_DIR", "_CACHE_MB", "_TOKEN_LIMITS", "_NOTICES"):
+    for name in ("", "_COMPILE_SECONDS", "_CACHE_MB", "_TOKEN_LIMITS", "_NOTICES"):
         monkeypatch.delenv(f"EQUIMASK_SGLANG{name}", raising=False)
     choices, registry = [*GRAMMAR_BACKEND_CHOICES], dict(base_grammar_backend.GRAMMAR_BACKEND_REGISTRY)
     adapters.sglang.register()

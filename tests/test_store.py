@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import multiprocessing
 import pickle
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from equivalence.store import Unusable, read_arrays, stored, write_arrays
-from equivalence.trie import Trie, build_trie
+from equivalence.store import Unusable, read_arrays, write_arrays
 from equivalence.vocabulary import Vocabulary
 
 ARRAYS: dict[str, np.ndarray] = {
@@ -73,29 +69,6 @@ def test_every_flipped_bit_and_every_other_length_is_found(file: Path) -> None:
             read_arrays(file, MOST)
 
 
-def test_a_damaged_file_is_built_anew_with_a_warning(file: Path, caplog: pytest.LogCaptureFixture) -> None:
-    build = Mock(return_value=ARRAYS)
-
-    get = partial(stored, file, build, most=MOST, read=dict, write=dict)
-    assert facts(get()) == FACTS and not build.called
-    file.write_bytes(file.read_bytes()[:-1])
-    with caplog.at_level(logging.WARNING):
-        assert facts(get()) == FACTS and build.call_count == 1
-    assert "cannot be used and is rebuilt" in caplog.text
-    assert facts(get()) == FACTS and build.call_count == 1
-
-
-def test_a_folder_that_cannot_be_written_costs_a_warning_only(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with caplog.at_level(logging.WARNING):
-        file = tmp_path / "file" / "x.npz"
-        found = stored(file, lambda: ARRAYS, most={}, read=dict, write=dict)
-    assert facts(found) == FACTS
-    assert "cannot be written" in caplog.text
-
-
 def _write_and_read(path: str, number: int, times: int) -> int:
     """Write and read one file repeatedly, in a separate process. Returns the number of whole reads."""
     whole = 0
@@ -117,62 +90,19 @@ def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
 # --- The trie of a vocabulary ------------------------------------------------------------------------------
 
 
-def trie_equal(found: Trie, wanted: Trie) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+def make() -> Vocabulary:
+    return Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1])
 
 
-def make(**options: Any) -> Vocabulary:
-    return Vocabulary.from_bytes(TOKENS, stop_token_ids=[len(TOKENS) - 1], **options)
-
-
-def test_a_stored_trie_is_the_trie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "not" / "yet"
-    built = make().prepare(folder).trie
-    monkeypatch.setattr("equivalence.vocabulary.vocabulary.build_trie", lambda tokens: pytest.fail("rebuilt"))
-    read = make(cache_dir=folder).trie
-    assert trie_equal(read, built) and trie_equal(read, build_trie(TOKENS))
-    for name, value in read._asdict().items():
+def test_the_arrays_of_a_trie_are_read_only() -> None:
+    for name, value in make().trie._asdict().items():
         if name != "longest":
             assert not value.flags.writeable, name
-            assert value.dtype == getattr(built, name).dtype, name
-    assert type(read.longest) is int
-
-
-def test_the_folder_may_be_given_wherever_a_vocabulary_is_made(tmp_path: Path) -> None:
-    path = tmp_path / "small.npz"
-    make().save(path)
-    for folder, vocabulary_in in (
-        (tmp_path / "0", make),
-        (tmp_path / "1", partial(Vocabulary.load, path)),
-        (tmp_path / "2", partial(Vocabulary.from_tokenizer_info, make().tokenizer_info)),
-    ):
-        vocabulary = vocabulary_in(cache_dir=folder)
-        assert not folder.exists(), "nothing is written before the trie is needed"
-        vocabulary.prepare()
-        (file,) = folder.iterdir()
-        assert vocabulary.fingerprint in file.name
-
-
-def test_a_trie_that_is_built_already_is_stored_as_it_is(tmp_path: Path) -> None:
-    vocabulary = make()
-    built = vocabulary.trie
-    assert vocabulary.prepare(tmp_path) is vocabulary
-    assert vocabulary.trie is built
-    assert trie_equal(make(cache_dir=tmp_path).trie, built)
-
-
-def test_a_trie_of_another_vocabulary_under_this_name_is_replaced(tmp_path: Path) -> None:
-    other = Vocabulary.from_bytes([*TOKENS[:-1], b"more"], cache_dir=tmp_path).prepare()
-    (file,) = tmp_path.iterdir()
-    mine = make()
-    file.rename(tmp_path / file.name.replace(other.fingerprint, mine.fingerprint))
-    mine.prepare(tmp_path)
-    assert trie_equal(mine.trie, build_trie(TOKENS))
-    assert trie_equal(make(cache_dir=tmp_path).trie, mine.trie)
+    assert type(make().trie.longest) is int
 
 
 def test_a_pickled_vocabulary_has_a_read_only_trie() -> None:
     copy = pickle.loads(pickle.dumps(make().prepare()))
     assert "trie" in vars(copy)
     assert not copy.trie.nodes.flags.writeable
-    assert trie_equal(copy.trie, make().trie)
+    assert all(np.array_equal(a, b) for a, b in zip(copy.trie, make().trie, strict=True))

@@ -44,7 +44,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
         }  # fmt: skip
         bounds["max_threads"] = min(options.pop("max_threads", MOST_THREADS), usable())
         super().__init__(tokenizer_info, **{**bounds, **options})
-        self.hybrid.vocabulary.prepare(settings.cache_folder())
+        self.hybrid.vocabulary.prepare()
         publish_as_told(settings)
 
 

@@ -1,8 +1,7 @@
 """Operators' settings in environment variables, read when the engine starts.
 
-What: `Settings` reads whether an engine's adapter is enabled, the budget of one compilation, the folder of
-compiled grammars, and whether to report notices and to complete texts within their token limits. Adapters
-add their own settings.
+What: `Settings` reads whether an engine's adapter is enabled, the budget of one compilation, and whether to
+report notices and to complete texts within their token limits. Adapters add their own settings.
 When: in every process of the engine. Child processes inherit the environment.
 Limits: a wrong value is an error at the start, and is never replaced by a default.
 """
@@ -88,11 +87,6 @@ class Settings:
     def compile_seconds(self) -> float:
         """Return the time limit of one compilation in seconds."""
         return positive(f"{self.enabled}_COMPILE_SECONDS", DEFAULT_SECONDS, "seconds")
-
-    def cache_folder(self) -> str | None:
-        """Return the folder in which the vocabulary's trie is kept for other processes; None if there is
-        none."""
-        return os.environ.get(f"{self.enabled}_CACHE_DIR") or None
 
 
 def switch(name: str, default: bool, otherwise: str) -> bool:

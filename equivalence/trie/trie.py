@@ -3,12 +3,7 @@
 What: every distinct byte string of the vocabulary is a *group*; tokens with equal byte strings share a group.
 Groups are numbered in byte order, so that the tokens below a node of the trie are one range of groups.
 When: built once for each vocabulary by `Vocabulary.trie`, and read by every exploration.
-Limits: token text only; ids without text have group -1. The arrays are read-only, whether they were built or
-come from a file.
-
-A file only contains what is slow to compute: the order of the tokens, and that of their suffixes. Both are
-checked against the tokens, and everything else is computed again. So a file cannot cause a wrong trie,
-whoever made it.
+Limits: token text only; ids without text have group -1. The arrays are read-only.
 
 The suffixes of tokens are the nodes of a second trie, of the *reversed* tokens. Dropping the first byte of a
 suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 265,000 small nodes.
@@ -16,26 +11,17 @@ suffix is one step to its parent, so 830,000 suffixes of a 128k vocabulary need 
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.ranges import ranges, starts_of
-from equivalence.store import Arrays, Unusable, stored
 from equivalence.trie.nodes import by_level, depth_first, heights
 from equivalence.trie.suffixes import suffixes_of
 
 Integers = NDArray[np.int64]
-
-STORED_VERSION = 4
-"""Version of the meaning of the stored arrays. It changes when `suffixes_of` gives suffixes other numbers."""
-
-STORED = ("token_order", "suffix_order")
-"""The arrays of a trie that are stored in a file."""
 
 
 class Trie(NamedTuple):
@@ -74,51 +60,26 @@ class Trie(NamedTuple):
 
 def build_trie(tokens: Sequence[bytes]) -> Trie:
     """Build the trie of the non-empty byte strings among ``tokens`` (index = token id)."""
+    data, bounds = side_by_side(tokens)
     with_text = (index for index, token in enumerate(tokens) if token)
     token_order = np.array(sorted(with_text, key=tokens.__getitem__), np.int32)
-    return _trie_of(*side_by_side(tokens), token_order, None)
+    suffix_parent, suffix_byte, suffix_of = suffixes_of(*_texts_of(token_order, data, bounds))
+    suffix_order = _suffix_order(suffix_parent, suffix_byte)
+    is_new = np.diff(suffix_of, prepend=-1) != 0  # equal tokens are neighbours
+    group_of_token = np.full(len(bounds) - 1, -1, np.int32)
+    group_of_token[token_order] = np.cumsum(is_new) - 1
+    text, begins = _texts_of(token_order[is_new], data, bounds)
+    nodes = by_level(*depth_first(text, begins))
+    trie = Trie(
+        nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order, suffix_of[is_new],
+        text[begins[:-1]], group_of_token, token_order, int(np.diff(begins).max(initial=0)),
+    )  # fmt: skip
+    return read_only(trie)
 
 
 def side_by_side(texts: Sequence[bytes]) -> tuple[NDArray[np.uint8], Integers]:
     """The bytes of some texts, uint8, and the bounds of each text, int64[n + 1]."""
     return np.frombuffer(b"".join(texts), np.uint8), starts_of([len(text) for text in texts])
-
-
-def _trie_of(
-    data: NDArray[np.uint8],
-    bounds: Integers,
-    token_order: NDArray[np.int32],
-    suffix_order: NDArray[np.int32] | None,
-) -> Trie:
-    """Build the trie of tokens.
-
-    Args:
-        data, bounds: the bytes of all ids, and the bounds of each id's bytes; ids without text have none.
-        token_order: see `Trie`; it contains the ids with text.
-        suffix_order: see `Trie`; ``None``: compute it.
-
-    Raises:
-        Unusable: an order is wrong.
-    """
-    suffix_parent, suffix_byte, suffix_of = suffixes_of(*_texts_of(token_order, data, bounds))
-    if suffix_order is None:
-        suffix_order = _suffix_order(suffix_parent, suffix_byte)
-    elif not _is_suffix_order(suffix_order, suffix_parent, suffix_byte):
-        raise Unusable("its suffixes are not in order")
-    rank = np.zeros(len(suffix_parent), np.int64)
-    rank[suffix_order] = np.arange(len(suffix_order))
-    steps = np.diff(rank[suffix_of], prepend=-1)  # tokens are suffixes, too
-    if (steps < 0).any() or (np.diff(token_order, prepend=-1)[steps == 0] < 0).any():
-        raise Unusable("its tokens are not in order")
-    group_of_token = np.full(len(bounds) - 1, -1, np.int32)
-    group_of_token[token_order] = np.cumsum(steps > 0) - 1
-    text, begins = _texts_of(token_order[steps > 0], data, bounds)
-    nodes = by_level(*depth_first(text, begins))
-    trie = Trie(
-        nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order, suffix_of[steps > 0],
-        text[begins[:-1]], group_of_token, token_order, int(np.diff(begins).max(initial=0)),
-    )  # fmt: skip
-    return read_only(trie)
 
 
 def _texts_of(
@@ -127,44 +88,6 @@ def _texts_of(
     """The bytes of some tokens side by side, and where each token begins."""
     begins, places = ranges(bounds[ids], np.diff(bounds)[ids])
     return data[places], begins
-
-
-def stored_trie(
-    build: Callable[[], Trie],
-    flat: tuple[NDArray[np.uint8], Integers],
-    fingerprint: str,
-    folder: str | os.PathLike[str],
-) -> Trie:
-    """Read a trie from its file in ``folder``. If that fails, build the trie and write the file.
-
-    Args:
-        build: builds the trie.
-        flat: the tokens of the vocabulary that the trie belongs to (`Vocabulary.flat`).
-        fingerprint: that of this vocabulary; part of the file's name.
-        folder: created if it is missing.
-    """
-
-    return stored(
-        Path(folder) / f"trie-{STORED_VERSION}-{fingerprint}.npz",
-        build,
-        most=dict.fromkeys(STORED, 4 * (len(flat[0]) + len(flat[1]))),
-        read=lambda arrays: _checked(arrays, *flat),
-        write=lambda trie: {name: getattr(trie, name) for name in STORED},
-    )
-
-
-def _checked(arrays: Arrays, data: NDArray[np.uint8], bounds: Integers) -> Trie:
-    """Make the trie of tokens with the orders from the arrays of a file.
-
-    Raises:
-        Unusable: these are not the orders of the tokens.
-    """
-    if any(array.dtype != np.int32 or array.ndim != 1 for array in arrays.values()):
-        raise Unusable("it holds other arrays")
-    token_order, suffix_order = arrays.values()
-    if not np.array_equal(np.sort(token_order), np.flatnonzero(np.diff(bounds))):
-        raise Unusable("its tokens are not those that are text")
-    return _trie_of(data, bounds, token_order, suffix_order)
 
 
 SYMBOLS = 7
@@ -200,21 +123,6 @@ def _suffix_order(parent: NDArray[np.int32], first: NDArray[np.uint8]) -> NDArra
         by_key = np.argsort(key)
         order[places], key = ids[by_key], key[by_key]
         rest = rest[rest]
-
-
-def _is_suffix_order(order: NDArray[np.int32], parent: NDArray[np.int32], first: NDArray[np.uint8]) -> bool:
-    """Whether these are all suffixes except the empty one, in byte order.
-
-    Two suffixes compare by their first bytes, and then as their rests do, which are suffixes, too. So if all
-    neighbours are in order by (first byte, position of the rest), all suffixes are.
-    """
-    n = len(parent)
-    if len(order) != n - 1 or int(order.min(initial=1)) < 1 or int(order.max(initial=0)) >= n:
-        return False
-    rank = np.full(n, -1, np.int64)
-    rank[order] = np.arange(n - 1)
-    keys = (first[order].astype(np.int64) << 32) + rank[parent[order]]
-    return bool((rank[1:] >= 0).all() and (keys[:-1] < keys[1:]).all())
 
 
 def read_only(trie: Trie) -> Trie:

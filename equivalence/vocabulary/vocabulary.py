@@ -1,8 +1,7 @@
 """The vocabulary: the bytes of each token id, and the ids without text.
 
 What: the description of a tokenizer from which classes, masks and engines are computed.
-When: make it once for each model and keep it. Its trie is built at first use and shared. `prepare`, or the
-argument `cache_dir` of every constructor, keeps the trie in a folder for other processes.
+When: make it once for each model and keep it. Its trie is built at first use, or by `prepare`, and shared.
 Limits: ids are dense (0 .. size-1). A token's text is its raw bytes, never a decoded string.
 
 An id is *text* if it has bytes and is not special. Special ids, empty tokens and ids beyond the tokenizer
@@ -22,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import forks
-from equivalence.arguments import folder_of, integer, integer_from, integers, one_or_more, path_of, shown
+from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
 from equivalence.store import Arrays, Unusable, read_arrays, write_arrays
-from equivalence.trie.trie import Trie, build_trie, read_only, side_by_side, stored_trie
+from equivalence.trie.trie import Trie, build_trie, read_only, side_by_side
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
 
@@ -63,9 +62,7 @@ class Vocabulary:
         stop_token_ids: Sequence[int],
         special_token_ids: Iterable[int],
         vocab_size: int | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache_dir = None if cache_dir is None else folder_of(cache_dir, "cache_dir", VocabularyError)
         try:
             given = list(tokens)
         except TypeError as error:
@@ -101,7 +98,6 @@ class Vocabulary:
         stop_token_ids: Sequence[int] | int = (),
         special_token_ids: Iterable[int] = (),
         vocab_size: int | None = None,
-        cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
         """Make a vocabulary from the raw bytes of each id.
 
@@ -111,18 +107,15 @@ class Vocabulary:
             special_token_ids: ids that are never text; their bytes are ignored.
             vocab_size: number of logits, if it is not ``len(tokens)``. A larger number adds ids that are
                 never allowed, a smaller one removes ids.
-            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: a token is not bytes, an id is out of range, or the vocabulary is empty.
         """
         stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
-        return cls(tokens, stops, special_token_ids, vocab_size, cache_dir)
+        return cls(tokens, stops, special_token_ids, vocab_size)
 
     @classmethod
-    def from_tokenizer_info(
-        cls, info: xgrammar.TokenizerInfo, *, cache_dir: str | os.PathLike[str] | None = None
-    ) -> Vocabulary:
+    def from_tokenizer_info(cls, info: xgrammar.TokenizerInfo) -> Vocabulary:
         """Make the vocabulary that an `xgrammar.TokenizerInfo` describes."""
         words = getattr(info, "decoded_vocab", None)  # XGrammar makes a new list each time
         if words is None:
@@ -132,7 +125,6 @@ class Vocabulary:
             tuple(info.stop_token_ids),
             info.special_token_ids,
             info.vocab_size,
-            cache_dir,
         )
 
     @classmethod
@@ -143,7 +135,6 @@ class Vocabulary:
         vocab_size: int | None = None,
         stop_token_ids: Sequence[int] | int | None = None,
         special_token_ids: Iterable[int] = (),
-        cache_dir: str | os.PathLike[str] | None = None,
     ) -> Vocabulary:
         """Make the vocabulary of a Hugging Face tokenizer. XGrammar's `TokenizerInfo` decodes it.
 
@@ -155,7 +146,6 @@ class Vocabulary:
             vocab_size: number of the model's logits, if it is not the tokenizer's size.
             stop_token_ids: the ids that end generation; by default the tokenizer's ``eos_token_id``.
             special_token_ids: more ids that are never text, such as ``tokenizer.all_special_ids``.
-            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
@@ -181,13 +171,10 @@ class Vocabulary:
             tuple(info.stop_token_ids),
             {*info.special_token_ids, *special_token_ids},
             info.vocab_size,
-            cache_dir,
         )
 
     @classmethod
-    def load(
-        cls, path: str | os.PathLike[str], *, cache_dir: str | os.PathLike[str] | None = None
-    ) -> Vocabulary:
+    def load(cls, path: str | os.PathLike[str]) -> Vocabulary:
         """Read a vocabulary that `save` wrote.
 
         The file is an ``.npz`` with the arrays ``data`` (uint8: the bytes of all ids in order), ``lens``
@@ -196,7 +183,6 @@ class Vocabulary:
 
         Args:
             path: the file.
-            cache_dir: folder for data computed from the vocabulary; see `prepare`.
 
         Raises:
             VocabularyError: the file is missing, has another layout, is larger than `FILE_BYTES`, or its
@@ -211,7 +197,7 @@ class Vocabulary:
                 "the arrays data, lens, stop_ids and special_ids"
             ) from error
         try:
-            return cls(*_texts_and_ids(arrays), cache_dir=cache_dir)
+            return cls(*_texts_and_ids(arrays))
         except VocabularyError as error:
             raise VocabularyError(f"{os.fspath(path)!r}: {error}") from error
 
@@ -230,19 +216,8 @@ class Vocabulary:
         }
         write_arrays(path_of(path, "path", VocabularyError), arrays, compressed=True)
 
-    def prepare(self, cache_dir: str | os.PathLike[str] | None = None) -> Vocabulary:
-        """Compute now what the first grammar would wait for, and return this vocabulary.
-
-        Args:
-            cache_dir: a folder. The trie is read from it, or computed and written there; the folder is
-                created if it is missing. A file that is damaged, or belongs to another version or vocabulary,
-                is replaced. None is the folder that the vocabulary was made with, if any.
-        """
-        if cache_dir is not None:
-            self._cache_dir = folder_of(cache_dir, "cache_dir", VocabularyError)
-            built = self.__dict__.get("trie")
-            if built is not None:
-                stored_trie(lambda: built, self.flat, self.fingerprint, cache_dir)
+    def prepare(self) -> Vocabulary:
+        """Compute now what the first grammar would wait for, and return this vocabulary."""
         _ = self.byte_order
         return self
 
@@ -297,9 +272,7 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         """The flat trie of all ids with text. Its arrays are read-only."""
-        if self._cache_dir is None:
-            return build_trie(self.tokens)
-        return stored_trie(lambda: build_trie(self.tokens), self.flat, self.fingerprint, self._cache_dir)
+        return build_trie(self.tokens)
 
     @cached_property
     def byte_order(self) -> ByteOrder:

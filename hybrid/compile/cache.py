@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forks
-from equivalence.arguments import folder_of, integer_from
+from equivalence.arguments import integer_from, path_of
 from equivalence.store import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
@@ -93,7 +93,8 @@ class DiskCache:
             raise HybridError(
                 f"cache_dir_limit_bytes must be positive, or -1 for {DEFAULT_DISK_BYTES}, but is 0"
             )
-        self.folder = Path(folder_of(folder, "cache_dir", HybridError))
+        # absolute, because threads write there after the program may have changed its working folder
+        self.folder = Path(os.path.abspath(path_of(folder, "cache_dir", HybridError)))
         self.limit_bytes = DEFAULT_DISK_BYTES if limit_bytes == -1 else limit_bytes
         self._vocabulary = vocabulary
         self._budget = budget
