@@ -27,7 +27,7 @@ from bench.reference import DocumentsOption, LarksOption, Reference, SchemasOpti
 from bench.reporting.answers import publish
 from bench.simulated import Ngrams
 from hybrid import GrammarMatcher
-from hybrid.drafts import Draft, DraftModel
+from hybrid.drafts import DraftModel
 
 SPANS = ((0, 1), (1, 10), (10, 50), (50, 1 << 30))
 """For each column, a range of the number of documents served before."""
@@ -47,27 +47,24 @@ class Served:
         return sum(self.tokens[begin:end]) / steps if steps else None
 
 
-class Chains:
-    """Our drafts: chains or trees, with or without learning.
+class OurDrafts:
+    """Our drafts, with or without learning.
 
     Args:
         model: the draft model.
         most: most tokens of a draft.
         learns: whether it learns; otherwise only forced text is drafted.
-        as_tree: whether drafts are trees.
     """
 
-    def __init__(self, model: DraftModel, most: int, learns: bool = True, as_tree: bool = False) -> None:
-        self._model, self._most, self._learns, self._as_tree = model, most, learns, as_tree
+    def __init__(self, model: DraftModel, most: int, learns: bool = True) -> None:
+        self._model, self._most, self._learns = model, most, learns
 
     def begin(self) -> None:
         """Begin a document."""
         self._matcher = GrammarMatcher(self._model.compiled_grammar)
 
-    def propose(self) -> Draft | list[int]:
+    def propose(self) -> list[int]:
         """Return a draft."""
-        if self._as_tree:
-            return self._model.propose_tree(self._matcher, self._most)
         return self._model.propose(self._matcher, self._most)
 
     def accept(self, ids: Sequence[int]) -> None:
@@ -134,13 +131,10 @@ def serve(drafter: Any, documents: Sequence[Sequence[int]]) -> Served:
     return found
 
 
-def kept(draft: Draft | Sequence[int], ids: Sequence[int]) -> int:
+def kept(draft: Sequence[int], ids: Sequence[int]) -> int:
     """Return how many tokens of a draft equal the tokens that follow."""
-    is_tree = isinstance(draft, Draft)
-    tokens, parents = (draft.tokens, draft.parents) if is_tree else (draft, range(-1, len(draft) - 1))
-    after = {pair: node for node, pair in enumerate(zip(parents, tokens, strict=True))}
-    count, node = 0, -1
-    while count < len(ids) and (node := after.get((node, ids[count]), -1)) >= 0:
+    count = 0
+    while count < min(len(draft), len(ids)) and draft[count] == ids[count]:
         count += 1
     return count
 
@@ -197,9 +191,8 @@ def drafters(
         return DraftModel(subject.compiled, threshold=threshold, encode=used.encode)
 
     return [
-        ("drafts", lambda: Chains(model(), most)),
-        ("drafts, trees", lambda: Chains(model(), most, as_tree=True)),
-        ("forced text alone", lambda: Chains(model(), most, learns=False)),
+        ("drafts", lambda: OurDrafts(model(), most)),
+        ("forced text alone", lambda: OurDrafts(model(), most, learns=False)),
         ("prompt lookup", lambda: Lookup(texts[0], most)),
     ]
 

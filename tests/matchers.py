@@ -154,6 +154,20 @@ def words_of(bits: Any) -> NDArray[np.uint32]:
     return np.packbits(padded, axis=-1, bitorder="little").view(np.uint32)
 
 
+def links(parents: list[int]) -> tuple[list[int], list[int]]:
+    """Return a tree as links, those of `traverse_draft_tree`: the first child and the next sibling of each
+    node, -1 if there is none.
+
+    Args:
+        parents: the parent of each node; node 0 is the root.
+    """
+    child, sibling = [-1] * len(parents), [-1] * len(parents)
+    for node in range(len(parents) - 1, 0, -1):
+        parent = parents[node]
+        sibling[node], child[parent] = child[parent], node
+    return child, sibling
+
+
 def ids_of(words: Any, size: int) -> list[int]:
     """The ids whose bit is set in one row of words."""
     return np.flatnonzero(bits_of(words, size)).tolist()

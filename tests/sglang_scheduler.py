@@ -28,8 +28,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import backend_factory
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
-from hybrid.drafts import Draft, links
-from tests.matchers import bits_of
+from tests.matchers import bits_of, links
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
@@ -216,5 +215,4 @@ def draft_tree(
                 grammar.rollback(1)
 
     draw(0)
-    below_root = Draft(tokens[1:], [parent - 1 for parent in parents[1:]], [])
-    return *links(below_root), tokens
+    return *links(parents), tokens

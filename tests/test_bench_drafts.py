@@ -20,7 +20,6 @@ from bench import drafts
 from bench.invasive import spanning
 from bench.simulated import Ngrams
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.drafts import Draft
 from tests.benches import recorded
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -54,7 +53,7 @@ def test_drafts(folder: Path) -> None:
     pytest.importorskip("matplotlib")
     lark = ["--lark", "json.lark", "--documents", f"json={folder}/documents"]
     record = ran(folder, "drafts", *sources(folder), *lark, "--picture", f"{folder}/p.svg")
-    methods = {"drafts", "drafts, trees", "forced text alone", "prompt lookup"}
+    methods = {"drafts", "forced text alone", "prompt lookup"}
     assert {row["method"] for row in record["rows"]} == methods
     for row in record["rows"]:
         tokens, steps = row["by document"]
@@ -80,9 +79,7 @@ def test_opportunistic(folder: Path) -> None:
     assert [row["strategy"] for row in record["rows"]] == ["classifier", "engine"]
 
 
-def test_what_is_kept_of_a_tree() -> None:
-    tree = Draft([1, 2, 3, 4], [-1, 0, 0, 2], [1.0] * 4)
-    assert [drafts.kept(tree, ids) for ids in ([1, 3, 4, 9], [1, 2, 4], [1, 4], [3], [])] == [3, 2, 1, 0, 0]
+def test_what_is_kept_of_a_draft() -> None:
     assert drafts.kept([5, 6], [5, 6, 7]) == drafts.kept([5, 6], [5, 6]) == 2
     assert drafts.kept([5, 6], [5]) == drafts.kept([5, 6], [5, 7]) == 1 and drafts.kept([], [5]) == 0
 

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from equivalence import ArgumentError, BitmaskError, HybridError
 from hybrid import GrammarMatcher, allocate_token_bitmask
-from hybrid.drafts import Draft, links
-from tests.matchers import bits_of
+from tests.matchers import bits_of, links
 from tests.misuse import PATTERN, WORDS, buffer, unmoved, untouched
 from tests.test_draft_rows import COMPILED, GRAMMARS, SIZE, STOP, VOCABULARY
 
@@ -36,9 +35,9 @@ PLAIN = [
 @settings(deadline=None, max_examples=60)
 @given(data=st.data(), prefix=st.text("abc", max_size=3), unaided=st.booleans(), at=st.integers(0, 2))
 def test_random_trees(data: st.DataObject, prefix: str, unaided: bool, at: int) -> None:
-    parents = [data.draw(st.integers(-1, node - 1)) for node in range(data.draw(st.integers(0, 8)))]
-    nodes = len(parents) + 1
-    child, sibling = map(torch.tensor, links(Draft(parents, parents, [1.0] * len(parents))))
+    nodes = 1 + data.draw(st.integers(0, 8))
+    parents = [-1, *(data.draw(st.integers(0, node - 1)) for node in range(1, nodes))]
+    child, sibling = map(torch.tensor, links(parents))
     ids = st.one_of(st.integers(0, STOP), st.integers(-2, SIZE))
     tokens = torch.tensor(data.draw(st.lists(ids, min_size=nodes, max_size=nodes)))
     options: dict[str, Any] = {"terminate_without_stop_token": unaided, "default_temperature": 0.25}

@@ -17,19 +17,18 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
 from equivalence.store import write_arrays
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.drafts import Draft, DraftModel, verify
+from hybrid.drafts import DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts
-from hybrid.drafts.model import DESCRIBED_BYTES, links
+from hybrid.drafts.model import DESCRIBED_BYTES
 from hybrid.healing import HealingMatcher
 from tests.generating import TOKENIZER, VOCABULARY
-from tests.matchers import STRATEGIES, ids_of, mask_of
+from tests.matchers import STRATEGIES, mask_of
 
 pytestmark = pytest.mark.kernels
 
@@ -68,19 +67,14 @@ def encode(text: str) -> list[int]:
 
 
 def check_drafts(model: DraftModel, matcher: GrammarMatcher) -> None:
-    """Assert that the grammar allows each token of a chain and of a tree, and that the matcher stays."""
+    """Assert that the grammar allows each token of a draft, and that the matcher stays."""
     before = mask_of(matcher)
-    chain, tree = model.propose(matcher, 8), model.propose_tree(matcher, 8)
-    assert mask_of(matcher) == before and len(chain) <= 8 and len(tree.tokens) <= 8
+    draft = model.propose(matcher, 8)
+    assert mask_of(matcher) == before and len(draft) <= 8
     twin = matcher.fork()
-    assert all(twin.accept_token(token) for token in chain)
-    assert len(set(zip(tree.parents, tree.tokens, strict=True))) == len(tree.tokens)
-    rows = torch.zeros((len(tree.tokens) + 1, -(-VOCABULARY.size // 32)), dtype=torch.int32)
-    child, sibling = links(tree)
-    tokens = torch.tensor([0, *tree.tokens])
-    assert matcher.traverse_draft_tree(torch.tensor(child), torch.tensor(sibling), tokens, rows)
-    for token, parent in zip(tree.tokens, tree.parents, strict=True):
-        assert token in ids_of(rows[parent + 1], VOCABULARY.size)
+    for token in draft:
+        assert token in mask_of(twin)
+        assert twin.accept_token(token)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -321,9 +315,9 @@ def test_damaged_files_are_refused(tmp_path) -> None:
 def test_what_takes_too_much_is_not_drafted(monkeypatch) -> None:
     model = trained(compiled_by("representatives"), 7)
     matcher = GrammarMatcher(model.compiled_grammar)
-    assert model.propose(matcher) and model.propose_tree(matcher).tokens
+    assert model.propose(matcher)
     monkeypatch.setattr(GrammarMatcher, "accept_token", Mock(side_effect=BudgetExceeded("no time")))
-    assert model.propose(matcher) == [] and model.propose_tree(matcher).tokens == []
+    assert model.propose(matcher) == []
 
 
 def test_texts_that_never_repeat_take_no_more_than_they_may() -> None:
@@ -394,10 +388,6 @@ def test_misuse() -> None:
 def test_what_a_model_keeps() -> None:
     assert verify([5, 6, 7], [5, 6, 9, 8]) == [5, 6, 9]  # the token that replaced 7 is kept too
     assert verify([5, 6], [5, 6, 7]) == [5, 6, 7] and verify([5], [4, 3]) == [4] and verify([], [2]) == [2]
-    tree = Draft([5, 6, 7, 6], [-1, -1, 0, 0], [1.0] * 4)
-    assert verify(tree, [5, 6, 0, 0, 9]) == [5, 6, 9]
-    assert verify(tree, [6, 0, 4, 0, 0]) == [6, 4]
-    assert verify(tree, [8, 1, 1, 1, 1]) == [8]
     for wrong in ([5, 6, 7], [5, 6, 7, 8, 9]):
         with pytest.raises(ArgumentError, match=r"chosen must have 4 tokens for this draft, but has "):
             verify([5, 6, 7], wrong)

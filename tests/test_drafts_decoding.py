@@ -26,7 +26,7 @@ from adapters.engines.proposer import Proposer
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.drafts import Draft, DraftModel, verify
+from hybrid.drafts import DraftModel, verify
 from tests import generating
 from tests.generating import EOS, JSON, LETTERS, TOKENIZER, make_model
 from tests.matchers import mask_of
@@ -165,8 +165,7 @@ def models() -> list[DraftModel]:
     return found
 
 
-@pytest.mark.parametrize("tree", [False, True])
-def test_exact_enumeration_of_all_choices(tree: bool) -> None:
+def test_exact_enumeration_of_all_choices() -> None:
     expected, longest = exact(), 0
     for drafts in models():
         found: Counter[tuple[int, ...]] = Counter()
@@ -175,13 +174,10 @@ def test_exact_enumeration_of_all_choices(tree: bool) -> None:
             text, share = waiting.pop()
             matcher = GrammarMatcher(SMALL)
             assert all(matcher.accept_token(token) for token in text)
-            draft = drafts.propose_tree(matcher, 4) if tree else drafts.propose(matcher, 3)
-            parents = draft.parents if isinstance(draft, Draft) else range(-1, len(draft) - 1)
-            tokens = draft.tokens if isinstance(draft, Draft) else draft
-            places = [text]  # the model chooses after the text, and after each token of the draft
-            for token, parent in zip(tokens, parents, strict=True):
-                places.append((*places[parent + 1], token))
-            longest = max(longest, len(tokens))
+            draft = drafts.propose(matcher, 3)
+            # the model chooses after the text, and after each token of the draft
+            places = [(*text, *draft[:length]) for length in range(len(draft) + 1)]
+            longest = max(longest, len(draft))
             choices = [
                 [(3, 1.0)] if place[-1:] == (3,) else [*enumerate(shares_after(place))] for place in places
             ]

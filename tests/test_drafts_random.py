@@ -1,7 +1,7 @@
 """Drafts, healed prompts and limited masks on random grammars: texts are the same as without them.
 
-What: a model that is a hash of the text, decoded token by token, with chains, with trees and after prefixes;
-masks after prefixes, compared with filtering all tokens.
+What: a model that is a hash of the text, decoded token by token, with drafts and after prefixes; masks after
+prefixes, compared with filtering all tokens.
 When: after a change of `hybrid.drafts` or `hybrid.healing`.
 Limits: few tokens; the model chooses greedily. Distributions are tested in ``test_drafts_decoding.py``.
 """
@@ -9,7 +9,7 @@ Limits: few tokens; the model chooses greedily. Distributions are tested in ``te
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import assume, given, settings
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from equivalence import HybridError, UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.drafts import Draft, DraftModel, verify
+from hybrid.drafts import DraftModel, verify
 from hybrid.healing import HealingMatcher
 from tests.matchers import STRATEGIES, mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
@@ -56,35 +56,25 @@ def plain_text(matcher: GrammarMatcher | HealingMatcher) -> list[int]:
     return text
 
 
-Propose = Callable[[GrammarMatcher | HealingMatcher], "Draft | list[int]"]
-
-
-def drafted_text(
-    matcher: GrammarMatcher | HealingMatcher, model: DraftModel, propose: Propose
-) -> tuple[list[int], int]:
+def drafted_text(matcher: GrammarMatcher | HealingMatcher, model: DraftModel) -> tuple[list[int], int]:
     """Decode a text with drafts; return it and the number of passes of the model."""
     text: list[int] = []
     passes = 0
     while len(text) < MOST and not matcher.is_terminated():
         passes += 1
-        draft = propose(matcher)
-        tree = draft if isinstance(draft, Draft) else as_tree(draft)
-        at: list[tuple[list[int], GrammarMatcher | HealingMatcher]] = [(text, matcher)]
-        for token, parent in zip(tree.tokens, tree.parents, strict=True):
-            before, twin = at[parent + 1][0], at[parent + 1][1].fork()
+        draft = model.propose(matcher)
+        read, twin = [*text], matcher.fork()
+        chosen = [choice(read, twin)]
+        for token in draft:
             assert twin.accept_token(token), "a draft is allowed"
-            at.append(([*before, token], twin))
-        chosen = [-1 if place.is_terminated() else choice(read, place) for read, place in at]
+            read.append(token)
+            chosen.append(-1 if twin.is_terminated() else choice(read, twin))
         for token in verify(draft, chosen):
             if token < 0 or len(text) == MOST or matcher.is_terminated() or not matcher.accept_token(token):
                 return text, passes
             text.append(token)
             model.learn(matcher)
     return text, passes
-
-
-def as_tree(chain: list[int]) -> Draft:
-    return Draft(chain, [*range(-1, len(chain) - 1)], [1.0] * len(chain))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -94,8 +84,8 @@ def test_greedy_texts_are_those_without_drafts(strategy: str, case: GrammarCase,
     compiled = compiled_of(case, strategy)
     model = DraftModel(compiled, threshold=threshold)
     expected = plain_text(GrammarMatcher(compiled))
-    for propose in (model.propose, model.propose_tree, model.propose):
-        text, passes = drafted_text(GrammarMatcher(compiled), model, propose)
+    for _ in range(3):
+        text, passes = drafted_text(GrammarMatcher(compiled), model)
         assert text == expected and passes <= max(len(text), 1) + 1
 
 
@@ -128,5 +118,5 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
             break
         assert matcher.accept_token(data.draw(st.sampled_from(found)))
     expected = plain_text(HealingMatcher(compiled, prefix))
-    for propose in (model.propose, model.propose_tree):
-        assert drafted_text(HealingMatcher(compiled, prefix), model, propose)[0] == expected
+    for _ in range(2):
+        assert drafted_text(HealingMatcher(compiled, prefix), model)[0] == expected

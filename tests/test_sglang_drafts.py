@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from hybrid.drafts import Draft, links
 from tests.engine_requests import fail
 from tests.engines import EBNF, SIZE, STOP, TEXTS, bits
+from tests.matchers import links
 from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
 from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_bitmask, request_of
 
@@ -24,8 +24,7 @@ def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
         depths[node] = depths[parent] + 1
         fits = depths[node] <= len(word[node]) and randomness.random() < 0.9
         tokens[node] = word[node][depths[node] - 1] if fits else randomness.choice([STOP, SIZE - 1, SIZE + 9])
-    below_root = Draft(tokens[1:], [parent - 1 for parent in parents[1:]], [])
-    return [torch.tensor(part) for part in (*links(below_root), tokens)]
+    return [torch.tensor(part) for part in (*links(parents), tokens)]
 
 
 def rows_of_trees(generate, trees, grammars) -> torch.Tensor:

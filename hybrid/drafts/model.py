@@ -17,11 +17,10 @@ part of the key too.
 from __future__ import annotations
 
 import hashlib
-import heapq
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,20 +69,6 @@ DESCRIBED_BYTES = 120
 
 
 _keys: weakref.WeakKeyDictionary[CompiledGrammar, str] = weakref.WeakKeyDictionary()
-
-
-class Draft(NamedTuple):
-    """A tree of tokens that may come next.
-
-    Attributes:
-        tokens: the ids; each comes after its parent.
-        parents: for each token, the place of the token that it follows; -1 for first tokens.
-        shares: for each token, the estimated probability of it and all tokens before it.
-    """
-
-    tokens: list[int]
-    parents: list[int]
-    shares: list[float]
 
 
 class DraftModel:
@@ -239,54 +224,6 @@ class DraftModel:
             forced = forced[len(read) :] if forced.startswith(read) else b""
         return found
 
-    def propose_tree(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> Draft:
-        """Propose a tree of likely next tokens, with branches if several tokens are likely.
-
-        `hybrid.drafts.links` converts a tree to the arrays for `traverse_draft_tree`.
-        """
-        own, size = self._own(matcher), _most(most)
-        draft = Draft([], [], [])
-        if own is None or own.is_terminated():
-            return draft
-        root = _last_read(_followed(own), RECENT)
-        waiting: list[tuple[float, int, int, list[int], GrammarMatcher]] = []
-        made = 0
-
-        def expand(at: GrammarMatcher, recent: list[int], parent: int, share: float) -> None:
-            nonlocal made
-            for token, own_share in self._guesses(at, recent):
-                if share * own_share >= self._threshold:
-                    made += 1
-                    heapq.heappush(waiting, (-share * own_share, made, parent, [*recent, token], at))
-
-        expand(own, root, -1, 1.0)
-        while waiting and len(draft.tokens) < size:
-            negative, _, parent, recent, at = heapq.heappop(waiting)
-            twin = at.fork()
-            if not _takes(twin, recent[-1]):
-                continue
-            draft.tokens.append(recent[-1])
-            draft.parents.append(parent)
-            draft.shares.append(-negative)
-            if not twin.is_terminated() and len(draft.tokens) < size:
-                expand(twin, recent[-RECENT:], len(draft.tokens) - 1, -negative)
-        return draft
-
-    def _guesses(self, matcher: GrammarMatcher, recent: list[int]) -> list[tuple[int, float]]:
-        """Guesses for the next token, some of which may not be allowed."""
-        follower = _followed(matcher)
-        if not _goes_along(follower):
-            forced = _forced_bytes(matcher)
-            return list(self._counts.guesses(recent, 0, *self._forced.first_after(recent[-2:], forced)))
-        guide, config = self._guide, follower.config
-        top = follower.session.tops.get(config)
-        top = guide.top(follower, config) if top is None else top
-        prior: tuple[int, float] = (-1, 0.0)
-        if top >= FORCED_FLAG:
-            before, last = [-1, -1, *recent][-2:]
-            prior = guide.forced(follower, config, last, before)
-        return list(self._counts.guesses(recent, top % FORCED_FLAG, *prior))
-
     def _own(self, matcher: Any) -> GrammarMatcher | None:
         """The matcher of this grammar; None if the grammar has not started yet."""
         if matcher.__class__ is GrammarMatcher and matcher._compiled is self._compiled:
@@ -421,20 +358,6 @@ def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
         and not follower.ends_without_stop
         and follower.is_current(follower.session)
     )
-
-
-def links(draft: Draft) -> tuple[list[int], list[int]]:
-    """Return a tree as links: the first child and the next sibling of the root (number 0), and then of each
-    token.
-
-    Returns:
-        The first two arguments of `GrammarMatcher.traverse_draft_tree`; -1 if there is no such node.
-    """
-    child, sibling = [-1] * (len(draft.tokens) + 1), [-1] * (len(draft.tokens) + 1)
-    for number in range(len(draft.tokens), 0, -1):
-        parent = draft.parents[number - 1] + 1
-        sibling[number], child[parent] = child[parent], number
-    return child, sibling
 
 
 def grammar_key(compiled: CompiledGrammar) -> str:

@@ -18,28 +18,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from equivalence import ArgumentError
-from hybrid.drafts.model import Draft
 
 
-def verify(draft: Draft | Sequence[int], chosen: Sequence[int]) -> list[int]:
-    """The tokens that a pass over a draft has gained: one more than were drafted right.
+def verify(draft: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """Return the tokens that a pass over a draft has gained: one more than were drafted right.
 
     Args:
-        draft: a tree, or the tokens of a chain.
-        chosen: what the model chose after the text, and then after each token of the draft in its order; the
-            choice after a token that is not on the way does not count.
+        draft: the tokens of the draft.
+        chosen: what the model chose after the text, and then after each token of the draft.
 
     Raises:
         ArgumentError: there is not one choice more than the draft has tokens.
     """
-    tokens: Sequence[int] = draft.tokens if isinstance(draft, Draft) else draft
-    if len(chosen) != len(tokens) + 1:
-        raise ArgumentError(
-            f"chosen must have {len(tokens) + 1} tokens for this draft, but has {len(chosen)}"
-        )
-    parents = draft.parents if isinstance(draft, Draft) else range(-1, len(tokens) - 1)
-    after = {(parent, token): node for node, (parent, token) in enumerate(zip(parents, tokens, strict=True))}
-    found, node = [chosen[0]], -1
-    while (node := after.get((node, found[-1]), -1)) >= 0:
-        found.append(chosen[node + 1])
+    if len(chosen) != len(draft) + 1:
+        raise ArgumentError(f"chosen must have {len(draft) + 1} tokens for this draft, but has {len(chosen)}")
+    found = [chosen[0]]
+    for token, following in zip(draft, chosen[1:], strict=True):
+        if found[-1] != token:
+            break
+        found.append(following)
     return found
