@@ -124,6 +124,7 @@ def test_what_exceeds_the_budget_is_given_up_for_good(budget: Budget, word: str)
 
 def test_a_new_session_ends_a_promotion() -> None:
     compiled = GrammarCompiler(VOCABULARY, on_demand=True).compile_grammar(NESTED)
+    GrammarMatcher(compiled)  # from now on, pieces are small
     work = begun(compiled)
     assert work.piece()
     with compiled.classifier.lock:

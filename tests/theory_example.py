@@ -23,8 +23,9 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.walks.follow import follow_of
-from hybrid.classifier.precomputation import build_summaries
+from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.store import Store
+from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.classifier.tables import fixed_tables
 from hybrid.classifier.walk_tables import walk_tables
 
@@ -287,8 +288,9 @@ class Example:
         """All summaries of the classifier: of each state on top, and of each pending set on each symbol."""
         texts = sorted(token.encode() for token in representatives(self.grammar))
         fixed = fixed_tables(self.network, texts, *VOCABULARY.flat)
-        summaries, cause = build_summaries(fixed, self.network, limit=1 << 28, states=1 << 20)
-        assert not cause
+        store = Store(fixed, 1 << 28)
+        summaries = store.summaries
+        assert not SummaryClosure(store, reachable_of(self.network)).run(1 << 20, 1 << 20)
         numbers = [representatives(self.grammar).index(text.decode()) for text in texts]
 
         def mask(number: int) -> str:

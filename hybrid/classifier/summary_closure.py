@@ -4,8 +4,7 @@
 
 What: `SummaryClosure` goes through the contexts of a network and what may lie below them, and fills the
 tables of a store. `run` does a part of the work and continues where the last call stopped.
-When: used by `hybrid.classifier.precomputation`, all at once, and by `hybrid.classifier.promotion`, in
-pieces, between which matchers use the same tables.
+When: used by `hybrid.classifier.promotion`, in pieces, between which matchers use the same tables.
 Limits: below sets allow more stacks than occur.
 """
 

@@ -23,9 +23,10 @@ from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
 from equivalence.network.optimised import optimised_by
 from equivalence.network.token_ids import ids_as_bytes
-from hybrid.classifier import Classifier, build_summaries, distinct_classes, fixed_tables
+from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.classifier.named_ids import NamedIds
+from hybrid.classifier.promotion import promote_classifier
 from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
@@ -118,7 +119,7 @@ class Compilation(EngineStrategies):
                 return self._on_walks(job, read, ids, own)
             classes, network = self.explored(job, read, own)
             began = time.perf_counter()
-            classifier, cause = self._build_classifier(network, classes, ids, own, deadline)
+            classifier, cause = self._build_classifier(job, network, classes, ids, own)
         except (UnsupportedGrammar, BudgetExceeded) as error:
             self.refuse_to_fall_back(error, deadline)
             refused = str(error)
@@ -169,30 +170,25 @@ class Compilation(EngineStrategies):
         )  # fmt: skip
 
     def _build_classifier(
-        self, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline,
-        deadline: Deadline,
-    ) -> tuple[Classifier, str]:  # fmt: skip
+        self, job: Job, network: Network, classes: TokenClasses, ids: NamedIds | None, own: Deadline
+    ) -> tuple[Classifier, str]:
         """The classifier, and the reason why some of its states are computed on demand (empty if none
         are)."""
-        limit = self.settings.budget.table_bytes
+        budget = self.settings.budget
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
-        if self.settings.on_demand:
-            reachable = reachable_of(network)
-            made = _kind(ids)(fixed, grouped, self.vocabulary, limit, reachable=reachable)
-            return made, "on_demand=True"
-        known, cause = build_summaries(
-            fixed, network, limit=limit // 4, states=4 * self.settings.budget.states, deadline=own
+        made = _kind(ids)(
+            fixed, grouped, self.vocabulary, budget.table_bytes, reachable=reachable_of(network)
         )
-        if cause:
-            self.refuse_to_fall_back(
-                BudgetExceeded(f"not all states of the classifier could be computed, because {cause}"),
-                deadline,
-            )
-        else:
-            known = known.completed()
-        return _kind(ids)(fixed, grouped, self.vocabulary, limit, known), cause
+        if self.settings.on_demand:
+            return made, "on_demand=True"
+        try:
+            promote_classifier(made, job.grammar, budget, own)
+        except BudgetExceeded as error:
+            self.refuse_to_fall_back(error, job.deadline)
+            return made, str(error)
+        return made, ""
 
 
 def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
