@@ -8,6 +8,7 @@ Limits: it may refuse more than necessary, never less.
 
 from __future__ import annotations
 
+from equivalence.arrays.closure import close_backwards
 from hybrid.json_schema.locations import Location, Locations
 
 _EVALUATING = {
@@ -37,7 +38,7 @@ def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], i
     read = {keyword for location in locations.all for keyword in _EVALUATING if keyword in location.schema}
     for location in locations.all:
         for keyword in [keyword for pointer, keyword in names if pointer == location.pointer]:
-            if location.number in negated:
+            if negated[location.number]:
                 raise location.refused(
                     keyword, "is inside a negation, so relax=True cannot ignore it", "needed"
                 )
@@ -54,19 +55,14 @@ def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], i
                 raise location.refused(keyword, why, "needed")
 
 
-def _negated(locations: Locations) -> set[int]:
-    """Return the numbers of the locations that some path with a negation leads to."""
-    below: dict[int, list[int]] = {}
+def _negated(locations: Locations) -> list[bool]:
+    """For each location, by number, whether some path with a negation leads to it."""
+    below: list[list[int]] = [[] for _ in locations.all]
     for above, found in locations.leads or ():
         if isinstance(found, Location):
-            below.setdefault(above.number, []).append(found.number)
-    todo = [location.number for location in locations.all if location.is_negated]
-    negated = set(todo)
-    while todo:
-        for number in below.get(todo.pop(), ()):
-            if number not in negated:
-                negated.add(number)
-                todo.append(number)
+            below[above.number].append(found.number)
+    negated = [location.is_negated for location in locations.all]
+    close_backwards(negated, below)  # the other way round: it adds what follows
     return negated
 
 
