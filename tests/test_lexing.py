@@ -12,6 +12,7 @@ import itertools
 import random
 import re
 import sys
+import time
 from functools import cache
 
 import lark
@@ -292,3 +293,10 @@ def test_bounds_are_kept():
         build_lexer(grammar, unread_limit=0)
     with pytest.raises(ValueError, match="may_follow"):
         build_lexer(grammar, np.zeros((1, 1), bool))
+
+
+def test_long_chains_take_linear_time():
+    grammar = build_lark("start: A\nA: /a{15000}b/")
+    began = time.process_time()
+    assert len(build_lexer(grammar).step) == 15_001
+    assert time.process_time() - began < 15

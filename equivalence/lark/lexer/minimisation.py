@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.closure import close_backwards
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
 
@@ -47,9 +48,12 @@ def tabulate(transducer: LexemeTransducer) -> Transducer:
     step = np.full((n_states, n_kinds), -1, np.int32)
     emitted = np.zeros((n_states, n_kinds), np.int32)
     at_end = np.full(n_states, -1, np.int32)
+    before: list[set[int]] = [set() for _ in range(n_states)]
     for state in range(n_states):
         row = transducer.row(state)
         step[state] = [-1 if one is None else one.state for one in row]
+        for target in {one.state for one in row if one is not None}:
+            before[target].add(state)
         emitted[state] = [
             0 if one is None or not one.terminals else sequences.setdefault(one.terminals, len(sequences))
             for one in row
@@ -57,13 +61,9 @@ def tabulate(transducer: LexemeTransducer) -> Transducer:
         end = transducer.at_end[state]
         if end is not None:
             at_end[state] = sequences.setdefault(end, len(sequences))
-    live = at_end >= 0
-    while True:
-        more = live | live[step].any(1, where=step >= 0)
-        if (more == live).all():
-            break
-        live = more
-    dead = (step < 0) | ~live[step]
+    live: list[bool] = (at_end >= 0).tolist()
+    close_backwards(live, before)
+    dead = (step < 0) | ~np.array(live)[step]
     step[dead] = -1
     emitted[dead] = 0
     return Transducer(step, emitted, at_end, list(sequences), [()] * n_states)
