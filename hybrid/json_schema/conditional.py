@@ -9,6 +9,9 @@ Limits: an array is refused if it might have to repeat an item at once, or might
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from equivalence.arrays.closure import predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.cases import split
@@ -37,9 +40,15 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
         automaton.edges[number] = nonterminals.edges(edges)
 
 
-def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
+def conditional_always_ends(array: ArrayAutomaton, counts: Counts, check: Callable[[], object]) -> bool:
     """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
-    item that must have come before."""
+    item that must have come before.
+
+    Args:
+        array: a conditional array, with `is_live` set.
+        counts: the numbers of values.
+        check: called for each state; may raise an error to stop the search.
+    """
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:
@@ -47,12 +56,16 @@ def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
             if value.is_productive and not live[target] and repeats[target] >= 0 and live[repeats[target]]:
                 return False  # only an item that did not come before could end it
     ends = [live[s] and (array.accepting[s] or repeats[s] == s) for s in range(len(live))]
-    has_changed = True
-    while has_changed:
-        has_changed = False
-        for state in states:
+    before = predecessors_of(
+        [[at for _, target in edges for at in (target, repeats[target]) if at >= 0] for edges in array.edges]
+    )
+    todo = [state for state in states if ends[state]]
+    while todo:
+        check()
+        for state in before[todo.pop()]:
             if not ends[state] and _can_end(array, state, ends, counts):
-                ends[state] = has_changed = True
+                ends[state] = True
+                todo.append(state)
     return all(ends[state] for state in states)
 
 

@@ -199,7 +199,8 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if not one.is_productive:
             continue
         if array.is_conditional:
-            ends = _with_place(nonterminals, one, partial(conditional_always_ends, array, counts))
+            asked = partial(conditional_always_ends, array, counts, nonterminals.check)
+            ends = _with_place(nonterminals, one, asked)
             why = (
                 "it applies only in some cases (below 'not' or in a branch), and there may be too few "
                 "different items to end the array"
