@@ -66,6 +66,18 @@ def test_long_arrays_that_must_be_unique_in_some_cases_take_linear_time() -> Non
     assert time.process_time() - began < 6
 
 
+def test_finding_new_items_looks_at_the_deadline() -> None:
+    """This took 5 s more than it was given."""
+    n = 4000
+    values = {"$defs": {"a": {"enum": [*range(n + 1)]}}, "prefixItems": [{"$ref": "#/$defs/a"}] * n}
+    bounds = Bounds(states=n + 10)
+    grammar_of_schema(values, bounds=bounds, deadline=Deadline(60))  # what comes before takes no time
+    began = time.process_time()
+    with pytest.raises(BudgetExceeded):
+        grammar_of_schema({**values, "uniqueItems": True}, bounds=bounds, deadline=Deadline(1))
+    assert time.process_time() - began < 3
+
+
 N = 3000
 LONG: dict[str, Any] = {
     "items": {"prefixItems": [{"const": number} for number in range(N)]},

@@ -55,10 +55,13 @@ class Counts:
         nonterminals: the sets of values, after `find_productive`.
         at_recursion: what a value counts within itself. By default, a nonterminal whose values may be parts
             of others of its values has infinitely many. With 0, the counts are lower bounds.
+
+    Attributes:
+        check: raises an error if the deadline has passed.
     """
 
     def __init__(self, nonterminals: Nonterminals, at_recursion: int = _MANY) -> None:
-        self._nonterminals = nonterminals
+        self._nonterminals, self.check = nonterminals, nonterminals.check
         self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
         self._asked: set[Nonterminal] = set()
@@ -125,7 +128,7 @@ class Counts:
             return 0
         if one in self._asked:
             return self._at_recursion
-        self._nonterminals.check()
+        self.check()
         self._asked.add(one)
         found = self._scalars(one)
         if one.array is not None and found < _MANY:
@@ -245,7 +248,7 @@ class Counts:
     def _explored(
         self, automaton: ArrayAutomaton, kinds: tuple[dict[Nonterminal, Kind], list[int]] | None
     ) -> Uses | None:
-        return None if kinds is None else explore(automaton, *kinds, self._nonterminals.check)
+        return None if kinds is None else explore(automaton, *kinds, self.check)
 
     def _kinds(
         self, automaton: ArrayAutomaton, within: frozenset[Nonterminal]
@@ -263,7 +266,7 @@ class Counts:
             value: self._listed(value) for value, n in numbers.items() if n < _MANY
         }
         for scalar in {scalar for some in listed.values() for scalar in some or ()}:
-            self._nonterminals.check()
+            self.check()
             key = frozenset(value for value in numbers if self._holds(value, scalar))
             groups[key] = groups.get(key, 0) + 1
         for value, some in listed.items():
@@ -326,7 +329,7 @@ class Counts:
                 self._choose_from_many(automaton, ways, number, n_keys)
                 continue
             for _ in range(n_keys):
-                self._nonterminals.check()
+                self.check()
                 after = dict(ways)
                 self._add_key(automaton, ways, number, after)
                 if after == ways:

@@ -9,8 +9,6 @@ Limits: an array is refused if it might have to repeat an item at once, or might
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from equivalence.arrays.closure import predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
 from hybrid.json_schema.cardinality import Counts
@@ -40,15 +38,9 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
         automaton.edges[number] = nonterminals.edges(edges)
 
 
-def conditional_always_ends(array: ArrayAutomaton, counts: Counts, check: Callable[[], object]) -> bool:
+def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
     """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
-    item that must have come before.
-
-    Args:
-        array: a conditional array, with `is_live` set.
-        counts: the numbers of values.
-        check: called for each state; may raise an error to stop the search.
-    """
+    item that must have come before."""
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:
@@ -61,7 +53,7 @@ def conditional_always_ends(array: ArrayAutomaton, counts: Counts, check: Callab
     )
     todo = [state for state in states if ends[state]]
     while todo:
-        check()
+        counts.check()
         for state in before[todo.pop()]:
             if not ends[state] and _can_end(array, state, ends, counts):
                 ends[state] = True

@@ -50,6 +50,7 @@ def ends_by_new_items(array: ArrayAutomaton, counts: Counts) -> bool:
 def _has_new(array: ArrayAutomaton, value: Any, state: int, sources: list[list[int]], counts: Counts) -> bool:
     """Whether some value of a nonterminal cannot have come before a state: there are more values than items
     before it, or these have other values."""
+    counts.check()
     behind = [False] * len(sources)
     behind[state] = True
     close_backwards(behind, sources)

@@ -199,8 +199,7 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if not one.is_productive:
             continue
         if array.is_conditional:
-            asked = partial(conditional_always_ends, array, counts, nonterminals.check)
-            ends = _with_place(nonterminals, one, asked)
+            ends = _with_place(nonterminals, one, partial(conditional_always_ends, array, counts))
             why = (
                 "it applies only in some cases (below 'not' or in a branch), and there may be too few "
                 "different items to end the array"
