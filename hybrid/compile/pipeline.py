@@ -14,6 +14,7 @@ import logging
 import os
 import time
 from functools import partial
+from sys import getsizeof
 from typing import Literal
 
 from equivalence import BudgetExceeded, GrammarError
@@ -167,7 +168,8 @@ class Pipeline:
 
     def _complete(self, request: Request, compiled: CompiledGrammar) -> None:
         """Let a new grammar count the texts of its key in a cache, and report its first mask."""
-        object.__setattr__(compiled, "source_bytes", compiled.source_bytes + request.text_bytes)
+        texts = [part for part in request.key if isinstance(part, str)]
+        object.__setattr__(compiled, "source_bytes", compiled.source_bytes + sum(map(getsizeof, texts)))
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))
 

@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from sys import getsizeof
 from typing import Any, ClassVar, TypeVar
 
 import xgrammar
@@ -92,11 +91,6 @@ class Request(ABC):
     def key(self) -> tuple[Any, ...]:
         """Identifies equal requests of one compiler. The notation comes first."""
         return self.notation, *(getattr(self, name) for name in self.identity)
-
-    @property
-    def text_bytes(self) -> int:
-        """Bytes of the texts in the key. The compiled grammar may hold them, too."""
-        return sum(getsizeof(part) for part in self.key if isinstance(part, str))
 
     @property
     def has_classes(self) -> bool:
