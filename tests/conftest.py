@@ -62,6 +62,12 @@ def memory_of_its_own(request: pytest.FixtureRequest, monkeypatch: pytest.Monkey
         monkeypatch.setattr("hybrid.api.compiler.shared_cache", lambda _, limit: MemoryCache(limit))
 
 
+@pytest.fixture(autouse=True)
+def drafts_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no draft end early on a busy machine."""
+    monkeypatch.setattr("hybrid.drafts.model.DRAFT_SECONDS", 60.0)
+
+
 @pytest.fixture(scope="session")
 def tekken() -> Vocabulary:
     """A real vocabulary of 131,072 ids that comes with an installed package."""

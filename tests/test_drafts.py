@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
+from equivalence.deadline import Deadline
 from equivalence.store import write_arrays
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import DraftModel, verify
@@ -318,6 +319,27 @@ def test_what_takes_too_much_is_not_drafted(monkeypatch) -> None:
     assert model.propose(matcher)
     monkeypatch.setattr(GrammarMatcher, "accept_token", Mock(side_effect=BudgetExceeded("no time")))
     assert model.propose(matcher) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draft_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    model = trained(compiled_by(kind), 7)
+    assert model.propose(GrammarMatcher(model.compiled_grammar))
+    monkeypatch.setattr("hybrid.drafts.model.DRAFT_SECONDS", 1e-9)
+    for ends_without_stop in (False, True):
+        later = DraftModel(compiled_anew(kind))  # it knows no step
+        later._counts.merge(model._counts.copied())
+        matcher = GrammarMatcher(later.compiled_grammar, terminate_without_stop_token=ends_without_stop)
+        assert later.propose(matcher) == []
+        assert later._takes(matcher.fork(), encode("{")[0], Deadline(0)) == (kind in STRATEGIES[1:])
+
+
+def test_known_tokens_are_drafted_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = trained(compiled_by("classifier"), 7)
+    matcher = GrammarMatcher(model.compiled_grammar)
+    expected = model.propose(matcher)
+    model._seconds = 0.0
+    assert model.propose(matcher) == expected != []
 
 
 def test_texts_that_never_repeat_take_no_more_than_they_may() -> None:

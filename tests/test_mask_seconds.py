@@ -53,6 +53,15 @@ def test_a_slow_mask_is_stopped_while_it_is_computed() -> None:
     assert not matcher.is_completed()
 
 
+def test_one_step_of_an_ambiguous_text_looks_at_the_clock_more_than_once() -> None:
+    matcher = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
+    assert matcher.accept_string(" " * 9)
+    account = matcher.compiled_grammar.classifier.session.store.account
+    before = account.unchecked
+    assert matcher.accept_string(" ")
+    assert before - account.unchecked > 4
+
+
 @pytest.mark.parametrize("read", ["accept_token", "accept_string"])
 def test_a_slow_step_is_refused_and_changes_nothing(read: str) -> None:
     compiled = GrammarCompiler(SPACES, budget=Budget(mask_seconds=1e-9)).compile_regex(NESTED)

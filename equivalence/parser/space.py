@@ -141,6 +141,7 @@ class Space(Configurations):
 
     def unite_links(self, head):
         """The union of a list of tails."""
+        self.account.check()  # an ambiguous text may have thousands
         total: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = ABOVE_LABELS
         i: cython.Py_ssize_t = head
@@ -265,6 +266,7 @@ class Space(Configurations):
                     n_returning = self.push_returning(self.links[link].tail, n_returning)
                     link = self.links[link].next
         while n_returning > 0:
+            self.account.check()
             n_returning -= 1
             tail = self.returning[n_returning]
             for k in range(self.stacks.tails.starts[tail], self.stacks.tails.starts[tail + 1]):

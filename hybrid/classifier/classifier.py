@@ -35,6 +35,7 @@ from hybrid.classifier.tables import Fixed
 from hybrid.classifier.walk_tables import WalkTables
 from hybrid.values.follower import joined
 from hybrid.values.gather import Gather, members_by_class
+from hybrid.values.mask_time import limited
 
 FIRST_ROWS_BYTES = 2200
 """Bytes of `Rows` without any row."""
@@ -280,18 +281,19 @@ def forced_text(
     with `MOST_EFFORT`. The lock must be held.
 
     Raises:
-        BudgetExceeded: the tables are full before the first byte is known. If that happens later, the bytes
-            so far are returned.
+        BudgetExceeded: the tables are full or the time is over before the first byte is known. If that
+            happens later, the bytes so far are returned.
     """
     text, effort = bytearray(), 0
     try:
-        while len(text) < most and effort <= MOST_EFFORT and not deadline.is_over:
-            effort += session.store.width(config) ** 2
-            byte = classifier.forced_byte(session, config)
-            if byte == NO_BYTE:
-                break
-            config = classifier.read(session, config, bytes([byte]))
-            text.append(byte)
+        with limited(session.store.account, deadline.left):
+            while len(text) < most and effort <= MOST_EFFORT and not deadline.is_over:
+                effort += session.store.width(config) ** 2
+                byte = classifier.forced_byte(session, config)
+                if byte == NO_BYTE:
+                    break
+                config = classifier.read(session, config, bytes([byte]))
+                text.append(byte)
     except BudgetExceeded:
         if not text:
             raise

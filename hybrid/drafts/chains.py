@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+from cython.cimports.equivalence.deadline.deadline import Deadline
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence
 from cython.cimports.hybrid.classifier.step_cache import following
@@ -51,9 +52,15 @@ def read_last(
     return 0
 
 
+@cython.cfunc
+def begun(deadline: object, seconds: cython.double) -> object:
+    """The deadline of a call. It begins with what is not cached, because known tokens need no clock."""
+    return Deadline(seconds) if deadline is None else deadline
+
+
 def learn(
     counts: Counts, sequence: CachedSequence, new: cython.Py_ssize_t, begin: cython.Py_ssize_t, tops: dict,
-    guide: object,
+    guide: object, seconds: cython.double,
 ) -> None:  # fmt: skip
     """Count the last steps of a sequence.
 
@@ -63,9 +70,11 @@ def learn(
         new: how many of the last steps are counted. A number that is too large means all.
         begin: the first step whose configuration belongs to the session.
         tops: what `guide.top` returned for configurations of the session.
-        guide: has a method ``top(sequence, configuration)``, which finds what is not in `tops`.
+        guide: has a method ``top(sequence, configuration, deadline)``, which finds what is not in `tops`.
+        seconds: how long what is not in `tops` may take; tops that are not known by then are guesses.
     """
     last = cython.declare(cython.Py_ssize_t[8])
+    deadline: object = None
     first: cython.Py_ssize_t = max(sequence.n_steps - new, 0)
     end: cython.Py_ssize_t = sequence.n_steps
     for i in range(first, end):
@@ -77,7 +86,8 @@ def learn(
         if i >= begin:
             described = tops.get(configuration)
             if described is None:
-                described = guide.top(sequence, configuration)
+                deadline = begun(deadline, seconds)
+                described = guide.top(sequence, configuration, deadline)
             top = described
         read_last(sequence, i, last)
         counts.learn_one(last, top & (FORCED - 1), read if read >= 0 else sequence.first_stop)
@@ -85,36 +95,40 @@ def learn(
 
 def chain(
     counts: Counts, sequence: CachedSequence, tops: dict, guide: object, most: cython.Py_ssize_t,
-    threshold: cython.double,
+    threshold: cython.double, seconds: cython.double,
 ) -> list:  # fmt: skip
     """Return likely next tokens, each allowed after those before it.
 
     Args:
         counts: the counts from which guesses are made.
         sequence: the sequence, which does not move.
-        tops, guide: as for `learn`. ``guide.step(sequence, configuration, token)`` finds a step that is not
-            cached: the configuration, 0 if there is none, or -1 for a token that ends the sequence.
-            ``guide.forced(sequence, configuration, last, before)`` returns a token that begins forced text,
-            and its share.
+        tops, guide: as for `learn`. ``guide.step(sequence, configuration, token, deadline)`` finds a step
+            that is not cached: the configuration, 0 if there is none or no time is left, or -1 for a token
+            that ends the sequence. ``guide.forced(sequence, configuration, last, before, deadline)`` returns
+            a token that begins forced text, and its share.
         most: most tokens.
         threshold: the chain ends before its probability falls below this.
+        seconds: how long what is not cached may take. Then the chain ends.
     """
     last = cython.declare(cython.Py_ssize_t[8])
     tokens = cython.declare(cython.Py_ssize_t[8])
     shares = cython.declare(cython.double[8])
     found: list = []
+    deadline: object = None
     configuration: cython.Py_ssize_t = sequence.config
     together: cython.double = 1
     read_last(sequence, sequence.n_steps, last)
     for _ in range(most):
         described = tops.get(configuration)
         if described is None:
-            described = guide.top(sequence, configuration)
+            deadline = begun(deadline, seconds)
+            described = guide.top(sequence, configuration, deadline)
         top: cython.Py_ssize_t = described
         prior: cython.Py_ssize_t = -1
         share: cython.double = 0
         if top & FORCED:
-            prior, share = guide.forced(sequence, configuration, last[0], last[1])
+            deadline = begun(deadline, seconds)
+            prior, share = guide.forced(sequence, configuration, last[0], last[1], deadline)
         with cython.critical_section(counts):
             n: cython.Py_ssize_t = counts.guess(last, top & (FORCED - 1), prior, share)
             n = min(n, TRIES)
@@ -127,7 +141,8 @@ def chain(
                 break
             after = following(sequence.steps, configuration, tokens[k])
             if after < 0 or sequence.first_stop <= tokens[k] <= sequence.last_stop:
-                after = guide.step(sequence, configuration, tokens[k])
+                deadline = begun(deadline, seconds)
+                after = guide.step(sequence, configuration, tokens[k], deadline)
             if after != 0:
                 together *= shares[k]
                 found.append(tokens[k])

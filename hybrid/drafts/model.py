@@ -7,7 +7,7 @@ When: with any loop of speculative decoding: `adapters.drafts` for transformers,
 Limits: one draft model for each compiled grammar; all of its sequences share it, in any threads. `most_bytes`
 bounds its size. On "classifier", counts depend on the last tokens and on the top of the parser's stack;
 elsewhere only on the last tokens and on forced text. Counts cannot be used for another grammar, and perhaps
-not for another version.
+not for another version. A draft ends early after `DRAFT_SECONDS`, or `Budget.mask_seconds` if that is less.
 
 Source: Beurer-Kellner, Fischer and Vechev, "Guiding LLMs The Right Way: Fast, Non-Invasive Constrained
 Generation" (ICML 2024): counts of next tokens by the state of scanner and parser. Here the last tokens are
@@ -45,7 +45,7 @@ from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.follower import Follower
-from hybrid.values.mask_time import A_TOKEN, limited
+from hybrid.values.mask_time import limited
 
 KIND = "drafts 1"
 """The kind of files, with the version of the keys."""
@@ -57,6 +57,9 @@ RECENT = 6
 
 MOST_DRAFT = 256
 """Most tokens of a proposal."""
+
+DRAFT_SECONDS = 0.05
+"""Most time of a draft. Known tokens take microseconds; only very ambiguous grammars take longer."""
 
 FORCED_BYTES = 64
 """How much forced text is used: enough for its first token."""
@@ -115,6 +118,8 @@ class DraftModel:
         self._counts = Counts(1 << (slots.bit_length() - 1))
         self._forced = Forced(self._vocabulary, self._vocabulary.stop_token_ids, encode)
         self._guide = _Guide(self._vocabulary.tokens, self._forced)
+        most = compiled_grammar.mask_seconds
+        self._seconds = DRAFT_SECONDS if most is None else min(most, DRAFT_SECONDS)
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
@@ -148,7 +153,7 @@ class DraftModel:
         if isinstance(follower, ClassifierFollower):
             session = follower.session
             begin = follower.first_known if follower.is_current(session) else follower.n_steps
-            chains.learn(self._counts, follower, new, begin, session.tops, self._guide)
+            chains.learn(self._counts, follower, new, begin, session.tops, self._guide, self._seconds)
             return
         read = _last_read(follower, new + RECENT)
         if (
@@ -197,23 +202,23 @@ class DraftModel:
         if _goes_along(follower):
             if follower.ended:
                 return []
-            tops = follower.session.tops
-            return list(chains.chain(self._counts, follower, tops, self._guide, most, self._threshold))
-        return [] if own.is_terminated() else self._slow_chain(own, most)
+            tops, least = follower.session.tops, self._threshold
+            return list(chains.chain(self._counts, follower, tops, self._guide, most, least, self._seconds))
+        return [] if own.is_terminated() else self._slow_chain(own, most, Deadline(self._seconds))
 
-    def _slow_chain(self, matcher: GrammarMatcher, most: int) -> list[int]:
+    def _slow_chain(self, matcher: GrammarMatcher, most: int, deadline: Deadline) -> list[int]:
         """Make a chain with a copy of the matcher, which reads it."""
         twin = matcher.fork()
         recent = _last_read(_followed(twin), RECENT)
-        forced = _forced_bytes(twin)
+        forced = _forced_bytes(twin, deadline)
         found: list[int] = []
         together = 1.0
-        while len(found) < most and not twin.is_terminated():
+        while len(found) < most and not twin.is_terminated() and not deadline.is_over:
             prior = self._forced.first_after(recent[-2:], forced)
             for token, share in self._counts.guesses(recent, 0, *prior)[:3]:
                 if together * share < self._threshold:
                     return found
-                if _takes(twin, token):
+                if self._takes(twin, token, deadline):
                     break
             else:
                 return found
@@ -223,6 +228,21 @@ class DraftModel:
             read = self._vocabulary.tokens[token]
             forced = forced[len(read) :] if forced.startswith(read) else b""
         return found
+
+    def _takes(self, matcher: GrammarMatcher, token: int, deadline: Deadline) -> bool:
+        """Advance by a token if it is allowed. Return False as well if the decision takes too much."""
+        follower = _followed(matcher)
+        if (
+            isinstance(follower, ClassifierFollower)
+            and follower.is_current(follower.session)
+            and follower.steps.get(follower.config, token) < 0
+            and not self._guide.step(follower, follower.config, token, deadline)
+        ):
+            return False
+        try:
+            return matcher.accept_token(token)
+        except BudgetExceeded:
+            return False
 
     def _own(self, matcher: Any) -> GrammarMatcher | None:
         """The matcher of this grammar; None if the grammar has not started yet."""
@@ -288,14 +308,14 @@ class DraftModel:
 
 class _Guide:
     """The questions of `hybrid.drafts.chains` about a sequence. It holds the classifier's lock while it
-    answers."""
+    answers, until the deadline of the draft."""
 
     __slots__ = ("_forced", "_tokens")
 
     def __init__(self, tokens: Sequence[bytes], forced: Forced) -> None:
         self._tokens, self._forced = tokens, forced
 
-    def top(self, follower: ClassifierFollower, config: int) -> int:
+    def top(self, follower: ClassifierFollower, config: int, deadline: Deadline) -> int:
         """Return three hashes of the top of a configuration's stacks, and whether text is forced there. The
         result is cached."""
         session, found = follower.session, 0
@@ -303,16 +323,17 @@ class _Guide:
             for depth in (3, 2, 1):
                 found = found << 20 | session.store.top_hash(config, depth) & 0xFFFFF
             try:
-                if follower.classifier.forced_byte(session, config) != NO_BYTE:
-                    found |= FORCED_FLAG
+                with limited(session.store.account, deadline.left):
+                    if follower.classifier.forced_byte(session, config) != NO_BYTE:
+                        found |= FORCED_FLAG
             except BudgetExceeded:
                 pass
             session.left -= DESCRIBED_BYTES
-        if session.left > 0:
+        if session.left > 0 and not deadline.is_over:
             session.tops[config] = found
         return found
 
-    def step(self, follower: ClassifierFollower, config: int, token: int) -> int:
+    def step(self, follower: ClassifierFollower, config: int, token: int, deadline: Deadline) -> int:
         """Return the configuration after a token, 0 if it is not accepted, or -1 if it ends the sequence."""
         session = follower.session
         with follower.classifier.lock:
@@ -323,12 +344,14 @@ class _Guide:
                     return -1 if session.store.is_whole(config) else 0
                 if not self._tokens[token]:
                     return 0
-                with limited(session.store.account, follower.compiled.mask_seconds, A_TOKEN):
+                with limited(session.store.account, deadline.left):
                     return follower.classifier.step(session, config, token)
             except (BudgetExceeded, ReadBothWays):
                 return 0
 
-    def forced(self, follower: ClassifierFollower, config: int, last: int, before: int) -> tuple[int, float]:
+    def forced(
+        self, follower: ClassifierFollower, config: int, last: int, before: int, deadline: Deadline
+    ) -> tuple[int, float]:
         """Return the token with which forced text most likely begins after two tokens (-1: no token), and its
         share."""
         session = follower.session
@@ -336,11 +359,11 @@ class _Guide:
         if text is None:
             with follower.classifier.lock:
                 try:
-                    text = forced_text(follower.classifier, session, config, FORCED_BYTES, Deadline())
+                    text = forced_text(follower.classifier, session, config, FORCED_BYTES, deadline)
                 except BudgetExceeded:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
-            if session.left > 0:
+            if session.left > 0 and not deadline.is_over:
                 session.forced[config] = text
         return self._forced.first_after((before, last), text)
 
@@ -381,19 +404,11 @@ def _last_read(follower: Follower, most: int) -> list[int]:
     return follower.last_read(most) if isinstance(follower, EngineFollower) else []
 
 
-def _takes(matcher: GrammarMatcher, token: int) -> bool:
-    """Advance by a token if it is allowed. Return False as well if the decision takes too much."""
-    try:
-        return matcher.accept_token(token)
-    except BudgetExceeded:
-        return False
-
-
-def _forced_bytes(matcher: GrammarMatcher) -> bytes:
+def _forced_bytes(matcher: GrammarMatcher, deadline: Deadline) -> bytes:
     """Return the beginning of the forced text."""
     follower = _followed(matcher)
     if isinstance(follower, ClassifierFollower):
-        return follower.forced_bytes(FORCED_BYTES, Deadline())
+        return follower.forced_bytes(FORCED_BYTES, deadline)
     return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
 
 

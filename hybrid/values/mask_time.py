@@ -3,7 +3,7 @@
 What: `limited` stops the kernels that compute a mask or read a token; `check_time` checks afterwards, where
 an engine computed the mask that cannot be stopped.
 When: for each mask and each step that is not cached, if there is a limit.
-Limits: the clock is checked for each new step of a parser, for each new state that is read on a stack of a
+Limits: the clock is checked in each new step of a parser, for each new state that is read on a stack of a
 Lark grammar, for each set of kinds that is compared with such a stack, and after each call of XGrammar. What
 was computed before a stop is kept, so the next attempt gets further.
 """
