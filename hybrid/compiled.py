@@ -299,7 +299,7 @@ class CompiledGrammar:
                 "token limits are not supported for schemas whose items or keys must not be repeated "
                 "(uniqueItems, minProperties and others); use masks without a token limit"
             )
-        return Completions(self.grammar, self.vocabulary)
+        return Completions(self.grammar, self.vocabulary, Budget(mask_seconds=self.mask_seconds))
 
     @cached_property
     def explainer(self) -> Explainer:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.cases import Case
 from equivalence import ArgumentError, BudgetExceeded, MatcherError, UnsupportedGrammar, Vocabulary
 from equivalence.classes.reference import ReferenceGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.completion.bounds import bounds_of
 from hybrid.healing import HealingMatcher
 from tests.conftest import load_cases
@@ -296,6 +296,14 @@ def test_a_plan_takes_only_the_time_it_has() -> None:
         matcher.shortest_completion()
     completion._seconds = 30.0
     assert spelled(matcher, matcher.shortest_completion()) == b"cccc"
+
+
+def test_a_plan_takes_at_most_the_time_of_a_mask() -> None:
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(mask_seconds=1e-9))
+    matcher = GrammarMatcher(compiler.compile_grammar('root ::= ("a" root "b" | "c"){1,5}'))
+    for ask in (matcher.shortest_completion, lambda: matcher.can_complete_within(9)):
+        with pytest.raises(BudgetExceeded, match="takes more than 1e-09 s"):
+            ask()
 
 
 def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ class Completions:
     Args:
         grammar: XGrammar's object, or what `equivalence.network` reads; a Lark grammar is refused.
         vocabulary: the vocabulary.
-        budget: bounds of building.
+        budget: bounds of building; a plan takes at most `Budget.mask_seconds`, too.
     """
 
     def __init__(self, grammar: Any, vocabulary: Vocabulary, budget: Budget = Budget()) -> None:
@@ -85,7 +85,8 @@ class Completions:
         if self._network is None:
             self._network = self._new_network(deadline)
         tables = tables_of(self._network, spelling, deadline)
-        return Completion(tables, self._vocabulary, spelling, self._budget.seconds)
+        seconds = [one for one in (self._budget.seconds, self._budget.mask_seconds) if one is not None]
+        return Completion(tables, self._vocabulary, spelling, min(seconds, default=None))
 
     def _new_network(self, deadline: Deadline) -> Network:
         if isinstance(self._grammar, LarkGrammar):

@@ -27,6 +27,7 @@ from hybrid.classifier.tables import PHASE, automaton_of
 from hybrid.completion.bounds import Bounds, bounds_of
 from hybrid.completion.distances import UNSPELLED, Distances, Lists, byte_at, distances_of, place_of
 from hybrid.completion.spelling import Spelling
+from hybrid.values.mask_time import TooSlow
 
 REJECT = 0
 """The configuration after texts that cannot be read."""
@@ -117,6 +118,8 @@ class CostedConfigurations:
         most_bytes: most bytes of all growing tables.
 
     Attributes:
+        account: counts the bytes of the tables, and may stop what is read.
+        deadline: the end of computing costs.
         start: the configuration before any text.
     """
 
@@ -132,7 +135,8 @@ class CostedConfigurations:
         self._tokens = vocabulary.tokens
         n_states, n_classes = len(tables.byte_tables.first_bits), tables.byte_tables.n_classes
         fixed = n_states * (n_classes + 48)  # what the space has for each state does not count
-        self._account = account = Account(None, most_bytes + fixed, excess)
+        self.account = account = Account(None, most_bytes + fixed, excess)
+        self.deadline = Deadline()
         self._space = Space(
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
             account=account, excess=excess,
@@ -158,7 +162,7 @@ class CostedConfigurations:
         Raises:
             BudgetExceeded: the tables are full.
         """
-        self._account.claim(n_bytes)
+        self.account.claim(n_bytes)
         self._set_aside += n_bytes
 
     # --- reading ---
@@ -317,6 +321,8 @@ class CostedConfigurations:
         """Compute the costs of new tails. Below a tail are only tails with lower numbers."""
         stacks = self._space.stacks
         for tail in range(len(self._tails), stacks.tails.count):
+            if self.deadline.is_over:
+                raise TooSlow
             parts = [
                 _WHOLE if number == 0 else self._on_tail(state, count, below)
                 for number, state, count, below in stacks.frames_of(tail)

@@ -23,6 +23,7 @@ from hybrid.completion.costed_configurations import CostedConfigurations, Tables
 from hybrid.completion.distances import UNSPELLED
 from hybrid.completion.search import Way, search
 from hybrid.completion.spelling import LONGEST, Spelling
+from hybrid.values.mask_time import TooSlow, limited
 
 MOST_PLANNED = 1 << 16
 """Most bytes of a plan."""
@@ -55,7 +56,7 @@ Answer = TypeVar("Answer")
 
 
 class TooLong(BudgetExceeded):
-    """A plan has too many bytes or takes too long, or a search was given up. New tables would not help."""
+    """A plan has too many bytes, or a search was given up. New tables would not help."""
 
 
 class Place(NamedTuple):
@@ -115,15 +116,27 @@ class Plans:
             self._until = time.monotonic() + SECONDS_HERE
             self._deadline = Deadline(self._seconds)
             try:
-                place = self._find(text, before, prefix)
-                return question(place.configuration), place
-            except TooLong:
+                return self._answer(text, before, prefix, question)
+            except (TooLong, TooSlow):
                 raise
             except BudgetExceeded:
                 self._renew()
                 self._until = -math.inf  # searches after tokens may have filled the tables
-            place = self._find(text, None, prefix)
-            return question(place.configuration), place
+            return self._answer(text, None, prefix, question)
+
+    def _answer(
+        self, text: bytes, before: Place | None, prefix: bytes, question: Callable[[int], Answer]
+    ) -> tuple[Answer, Place]:
+        self._configurations.deadline = self._deadline
+        try:
+            with limited(self._configurations.account, self._deadline.left):
+                place = self._find(text, before, prefix)
+                return question(place.configuration), place
+        except TooSlow:
+            raise TooSlow(
+                f"finding the shortest completion takes more than {self._seconds:g} s; use masks without a "
+                "token limit for this grammar"
+            ) from None
 
     def _find(self, text: bytes, before: Place | None, prefix: bytes) -> Place:
         configurations = self._configurations
@@ -188,10 +201,7 @@ class Plans:
         plan, at = bytearray(), [configuration]
         while self._configurations.cost(at[-1]) > 0:
             if self._deadline.is_over:
-                raise TooLong(
-                    f"finding the shortest completion takes more than {self._seconds:g} s; use masks "
-                    "without a token limit for this grammar"
-                )
+                raise TooSlow
             byte, following = self._step(at[-1])
             plan.append(byte)
             at.append(following)
