@@ -162,6 +162,19 @@ def test_the_kernel_itself_looks_for_the_signal() -> None:
     raise AssertionError("only growing tables were interrupted")
 
 
+def test_a_matcher_without_a_time_limit_is_interrupted() -> None:
+    ambiguous = '(("a"{0,500} "b"?){0,500} "c"?){0,500}'
+    matcher = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_grammar(f"root ::= {ambiguous}"))
+    assert matcher.accept_string("aa")
+    press(0.3)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        matcher.accept_string("a" * 5000)
+    assert time.monotonic() - began < 5
+    assert_nothing_is_locked()
+    assert matcher._follower.text_read() == b"aa" and matcher.accept_string("ab")
+
+
 def test_who_waits_for_the_interrupted_call_computes_it_anew() -> None:
     compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise", n_jobs=2)
     futures: list[Future[CompiledGrammar]] = []

@@ -57,9 +57,9 @@ def test_one_step_of_an_ambiguous_text_looks_at_the_clock_more_than_once() -> No
     matcher = GrammarMatcher(GrammarCompiler(SPACES).compile_regex(NESTED))
     assert matcher.accept_string(" " * 9)
     account = matcher.compiled_grammar.classifier.session.store.account
-    before = account.unchecked
+    account.unchecked = 1000
     assert matcher.accept_string(" ")
-    assert before - account.unchecked > 4
+    assert account.unchecked < 996
 
 
 @pytest.mark.parametrize("read", ["accept_token", "accept_string"])

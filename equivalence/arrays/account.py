@@ -14,13 +14,17 @@ from typing import Any
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.deadline.deadline import Stop
 from cython.cimports.equivalence.source_check import check_source
 
+from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
 
 UNLIMITED = 1 << 62
+
+ENDLESS = Deadline()
 
 CHUNK = cython.declare(cython.Py_ssize_t, 1024)
 """Integers of a chunk of memory that small tables share: 8 KB."""
@@ -36,7 +40,7 @@ class Account:
     """Counts bytes, and says when to stop.
 
     Args:
-        stop: an `equivalence.deadline.deadline.Stop`; None: nothing stops the computation.
+        stop: an `equivalence.deadline.deadline.Stop`; None: only Ctrl-C stops the computation.
         most: bound of the bytes.
         excess: the message of the error if the bound is exceeded; "{taken}" in it is replaced by the bytes.
 
@@ -69,9 +73,9 @@ class Account:
             self.unchecked = self.stop.look()
 
     def stop_by(self, stop: Any) -> None:
-        """Use another `Stop` from now on; None: nothing stops the computation."""
-        self.stop = stop
-        self.unchecked = UNLIMITED if stop is None else 0
+        """Use another `Stop` from now on; None: only Ctrl-C stops the computation."""
+        self.stop = Stop(ENDLESS, "") if stop is None else stop
+        self.unchecked = 0
 
     def new_integers(self, size):
         """Memory for a table: int64[size], not initialised."""
