@@ -11,6 +11,7 @@ import random
 from itertools import product
 from time import perf_counter
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ from hybrid import allocate_token_bitmask as allocate
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.places import places_of
 from hybrid.remembering.cursor import number, without_space
+from hybrid.remembering.follower import _read
+from hybrid.remembering.novelty import unchecked
 from tests import matchers
 from tests.matchers import STRATEGIES
 from tests.random_schemas import judged_grammar
@@ -254,7 +257,20 @@ def test_masks_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
         matcher.fill_next_token_bitmask(bitmask)
     assert "_forbidden" in [entry.name for entry in caught.traceback]  # it was stopped while it was computed
     assert bool((bitmask == 7).all())
+    for read in (lambda: matcher.accept_string("["), lambda: matcher.accept_token(ord("["))):
+        with pytest.raises(BudgetExceeded, match=r"reading a t.*mask_seconds"):
+            read()
+    monkeypatch.undo()
     assert matcher.accept_string("[")
+
+
+def test_a_long_text_is_stopped_while_it_is_read() -> None:
+    cursor = Mock(read=Mock(side_effect=lambda text: text))
+    assert _read(cursor, bytes(range(256)) * 3, unchecked) == bytes(range(256)) * 3
+    late = Mock(side_effect=[None, None, BudgetExceeded("no time")])
+    with pytest.raises(BudgetExceeded):
+        _read(cursor, b"1" * 2000, late)
+    assert cursor.read.call_count == 5
 
 
 def test_an_end_that_has_text_is_allowed_behind_equal_items() -> None:

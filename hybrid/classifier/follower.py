@@ -25,7 +25,7 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import A_TOKEN, TEXT_BYTES, TooSlow, limited
+from hybrid.values.mask_time import A_TEXT, A_TOKEN, TooSlow, limited, seconds_of_text
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -162,10 +162,8 @@ class ClassifierFollower(CachedSequence, Follower):
         return True
 
     def _read(self, session: Session, text: bytes) -> int:
-        seconds = self.compiled.mask_seconds
-        if seconds is not None:
-            seconds *= 1 + len(text) // TEXT_BYTES
-        with limited(session.store.account, seconds, "reading a text"):
+        seconds = seconds_of_text(self.compiled.mask_seconds, text)
+        with limited(session.store.account, seconds, A_TEXT):
             return self.classifier.read(session, self.config, text)
 
     # the classifier's tables

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -257,7 +258,7 @@ class Cursor:
                 texts |= {plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
 
-    def begun(self, or_next: bool = False, depth: int = 0) -> list[tuple[str, Container]]:
+    def begun(self, or_next: bool = False, depth: int = 0) -> Iterator[tuple[str, Container]]:
         """Find the unfinished items and keys that may run out of new values, in containers that have earlier
         ones.
 
@@ -269,11 +270,9 @@ class Cursor:
             Pairs of the item's text without white space, and its container. Items that differ from all
             earlier ones in any case are left out.
         """
-        return [
-            (self.begun_text(one) if one.begins >= 0 else "", one)
-            for one in self.open[depth:]
-            if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated
-        ]
+        for one in self.open[depth:]:
+            if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated:
+                yield self.begun_text(one) if one.begins >= 0 else "", one
 
     def set_apart(self, one: Container) -> None:
         """Record that the current item of a container differs from all earlier items."""

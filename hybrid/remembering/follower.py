@@ -36,11 +36,15 @@ from hybrid.remembering.novelty import Check, goes_on, goes_on_behind, unchecked
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower
-from hybrid.values.mask_time import check_time
+from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
 
 KEPT = 32
 """The cursors of so many steps are kept for rollbacks. Each has a copy of the text of an item, so all of them
 would take memory with the square of a text. To go back further, the text is read again."""
+
+
+PIECE = 256
+"""The clock is looked at after so many bytes of a text."""
 
 
 class RememberingFollower(Follower):
@@ -51,7 +55,7 @@ class RememberingFollower(Follower):
         places: the places of the grammar's schema.
         vocabulary: the vocabulary.
         stops: ids that end the sequence.
-        mask_seconds: the time limit of a mask; None: there is none.
+        mask_seconds: the time limit of a mask, a token and a text; None: there is none.
     """
 
     def __init__(
@@ -141,12 +145,12 @@ class RememberingFollower(Follower):
                 return False
         return True
 
-    def _read_marked(self, text: bytes) -> tuple[Cursor, bytes, Follower] | None:
+    def _read_marked(self, text: bytes, check: Check = unchecked) -> tuple[Cursor, bytes, Follower] | None:
         """Read a text. Return the cursor after it, the text with its marks, and a follower that has read it;
         None if it is refused."""
         cursor = self._cursor.copy()
         try:
-            marked = cursor.read(text)
+            marked = _read(cursor, text, check)
         except (Repeated, ValueError, IndexError):  # the text is not JSON
             return None
         fork = self._wrapped.fork()
@@ -157,7 +161,7 @@ class RememberingFollower(Follower):
         only repetitions could follow."""
         if not MARKS.isdisjoint(text):
             return None
-        found = self._read_marked(text)
+        found = self._read_marked(text, check)
         if found is None:
             return None
         cursor, marked, fork = found
@@ -231,7 +235,7 @@ class RememberingFollower(Follower):
         """
         cursor = begin.copy()
         try:
-            cursor.read(text)
+            _read(cursor, text, check)
         except Repeated:
             return None
         return cursor if goes_on(cursor, behind, check=check) else None
@@ -247,10 +251,13 @@ class RememberingFollower(Follower):
         return self._accept("accept_string", text, text, debug_print)
 
     def _accept(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
-        is_stop = name == "accept_token" and given in self._stops
+        is_token = name == "accept_token"
+        is_stop = is_token and given in self._stops
+        seconds = seconds_of_text(self._mask_seconds, text)
+        check = partial(check_time, perf_counter(), seconds, A_TOKEN if is_token else A_TEXT)
         after: Cursor | None = self._cursor
         if self._is_marked and not is_stop:
-            found = self._marked(text)
+            found = self._marked(text, check)
             if found is None:
                 return False
             after, marked = found
@@ -261,7 +268,7 @@ class RememberingFollower(Follower):
         if not self._is_marked and not is_stop:
             after = None
             try:
-                after = self._after(self._cursor, text, self._wrapped.fork)
+                after = self._after(self._cursor, text, self._wrapped.fork, check)
             finally:
                 if after is None:
                     self._wrapped.rollback(1)
@@ -302,3 +309,14 @@ class RememberingFollower(Follower):
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""
         return unmarked(str(self._delegate("find_jump_forward_string", deadline)).encode()).decode()
+
+
+def _read(cursor: Cursor, text: bytes, check: Check) -> bytes:
+    """`Cursor.read` of a text that may be long."""
+    if len(text) <= PIECE:
+        return cursor.read(text)
+    read = bytearray()
+    for at in range(0, len(text), PIECE):
+        check()
+        read += cursor.read(text[at : at + PIECE])
+    return bytes(read)

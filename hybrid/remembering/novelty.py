@@ -164,9 +164,10 @@ def goes_on(
         behind: makes a follower of the grammar at the same place.
         depth: the number of outermost containers to leave out.
         tries: the texts that may be tried; None: `MOST_AHEAD` for each container.
-        check: called for each text if `tries` is None.
+        check: called for each open container, and for each text if `tries` is None.
     """
     for begun, one in cursor.begun(depth=depth):
+        check()
         if one.is_endless_behind(begun):
             continue
         if not is_consistent(begun, one.texts):

@@ -18,8 +18,8 @@ from typing import Any
 from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 
-A_TOKEN = "reading a token"
-"""The phase of a token, for errors."""
+A_TOKEN, A_TEXT = "reading a token", "reading a text"
+"""The phases of a token and of a text, for errors."""
 
 TEXT_BYTES = 4096
 """`accept_string` may take the time of one token for so many bytes, the length of the longest token."""
@@ -74,11 +74,16 @@ def limited(account: Any, most: float | None, phase: str = "a mask") -> Iterator
         raise deadline.error(phase)
 
 
-def check_time(began: float, most: float | None) -> None:
-    """Check how long a mask took.
+def seconds_of_text(most: float | None, text: bytes) -> float | None:
+    """How long a text may take, if a token may take `most` seconds."""
+    return None if most is None else most * (1 + len(text) // TEXT_BYTES)
+
+
+def check_time(began: float, most: float | None, phase: str = "a mask") -> None:
+    """Check how long a mask or a phase took.
 
     Raises:
         TooSlow: too long.
     """
     if most is not None and (seconds := perf_counter() - began) > most:
-        raise too_slow("a mask", seconds, most)
+        raise too_slow(phase, seconds, most)
