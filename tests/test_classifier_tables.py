@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, Vocabulary
+from equivalence.deadline import Deadline
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
+from hybrid.classifier.promotion import Promotion
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
-from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, words_of
+from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, vocabulary_of, words_of
 from tests.matchers import Sides, ids_of, mask_of
 from tests.test_artifact import masks_along
 
@@ -132,6 +134,16 @@ def test_tables_for_long_tokens_are_as_large_as_what_is_found() -> None:
     matcher = GrammarMatcher(compiled)
     assert matcher.accept_string("aaab") and mask_of(matcher) == [0, 1, 2, len(tokens) - 2]
     assert compiled.memory_size_bytes < 1 << 26
+
+
+def test_the_deadline_is_looked_at_within_a_state() -> None:
+    """With thousands of long representatives, a state takes milliseconds."""
+    vocabulary = vocabulary_of([b"a" * n for n in range(1, 40)])
+    classifier = compiled_of('root ::= "a"{30} "b"', vocabulary, on_demand=True).classifier
+    work = Promotion(classifier, classifier.reachable, states=1000, limit=1 << 24, deadline=Deadline(0.0))
+    with pytest.raises(BudgetExceeded, match="the classifier's states"):
+        work.piece()
+    assert classifier.session.store.summaries.n_known == 0
 
 
 def test_remembered_steps() -> None:

@@ -50,8 +50,10 @@ CONTEXTS = 2
 """Contexts of the network that a piece begins: the first reading of a context walks all classes."""
 
 UNUSED_PIECE = 256
-"""States that a piece reads, and contexts that it begins, while no matcher can wait for it: this takes a few
-milliseconds, after which the deadline is checked."""
+"""States that a piece reads, and contexts that it begins, while no matcher can wait for it."""
+
+PHASE = "the classifier's states"
+"""The name of this computation in errors."""
 
 _making = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of `Classifier.promoting`
 
@@ -64,19 +66,25 @@ class Promotion:
         reachable: which stacks its network allows.
         states: the maximum number of rows of the automaton.
         limit: the maximum number of bytes of the session's tables.
+        deadline: when to give up. It is checked within each state, which may take seconds if representatives
+            are long.
     """
 
-    def __init__(self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int) -> None:
+    def __init__(
+        self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int,
+        deadline: Deadline | None = None,
+    ) -> None:  # fmt: skip
         self._classifier = classifier
         self._session = classifier.session
         self._closure = SummaryClosure(self._session.store, reachable)
         self._states, self._limit = states, limit
+        self._deadline = deadline or Deadline()
 
     def piece(self) -> bool:
         """Do one piece of the work. Return whether work is left.
 
         Raises:
-            BudgetExceeded: a limit is reached, or a new session has started.
+            BudgetExceeded: a limit is reached, the deadline has passed, or a new session has started.
         """
         with self._classifier.lock:
             session = self._session
@@ -89,13 +97,17 @@ class Promotion:
                 )
             before = store.bound(min(self._limit, store.limit))
             size = (PIECE, CONTEXTS) if self._classifier.is_used else (UNUSED_PIECE, UNUSED_PIECE)
+            store.account.stop_by(self._deadline.stopping(PHASE))
             try:
                 return self._closure.run(*size)
             except BudgetExceeded as error:
+                if self._deadline.is_over:
+                    raise
                 raise BudgetExceeded(
                     f"the classifier's states need more than {self._limit} bytes; raise Budget.table_bytes"
                 ) from error
             finally:
+                store.account.stop_by(None)
                 store.bound(before)
 
     def finish(self) -> None:
@@ -145,11 +157,11 @@ def _promote(classifier: Classifier, grammar: Any, budget: Budget, deadline: Dea
     if reachable is None:
         reachable = reachable_again(classifier, grammar, budget)
     # a quarter of the bytes is for the tables of states
-    work = Promotion(classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4)
-    deadline = deadline or Deadline()
-    deadline.check("the classifier's states")
+    work = Promotion(
+        classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4, deadline=deadline
+    )
     while work.piece():
-        deadline.check("the classifier's states")
+        pass
     work.finish()
     if not classifier.is_used:
         with classifier.lock:

@@ -84,6 +84,7 @@ class Summariser:
         n: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t = 1
         while i < end:
+            self.space.account.check()
             depth: cython.Py_ssize_t = self.nodes[i].depth
             above = self.configurations[depth - 1]
             pops = self.valid[depth - 1]
@@ -176,6 +177,7 @@ class Summariser:
         i = self.summaries.pendings.starts[pending]
         end = self.summaries.pendings.starts[pending + 1]
         while i < end:
+            self.space.account.check()
             suffix = self.summaries.pendings.pool[i] // self.n_groups
             following = begin
             rest = suffix

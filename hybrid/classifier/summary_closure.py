@@ -181,6 +181,7 @@ class SummaryClosure:
     ) -> cython.int:
         """Read a pending set on a symbol and queue what is left. Return 0 if there would be too many
         states."""
+        self.space.account.check()
         slot = self.summaries.slot(pending, symbol)
         if self.summaries.rows[slot].pending < 0:
             if self.summaries.n_known >= self.most:
