@@ -34,6 +34,7 @@ from hybrid.compile.settings import Settings
 from hybrid.guard import Guard, worker
 from hybrid.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.guard.process import Library
+from hybrid.guard.recursion import may_be_ambiguous
 from hybrid.guard.worker import Task
 from tests.robustness import hostile_schemas
 
@@ -321,6 +322,42 @@ def test_chains_of_rules_are_estimated_by_their_lengths(body: str, least: float)
 
 def test_rules_that_begin_with_text_are_harmless() -> None:
     assert seconds_of(left_recursive('"x"')) < 1
+
+
+@pytest.mark.parametrize(
+    ("grammar", "expected"),
+    [
+        ('root ::= "a" root{0,5} "b"?', True),
+        ('root ::= "a" root*', True),
+        ('root ::= "a" r\nr ::= "" | root | root root', True),
+        ('root ::= r | "c"\nr ::= "a" | r r', True),
+        ('root ::= [ab] x\nx ::= "" | root x', True),
+        ('root ::= n r\nr ::= "a" r | ""\nn ::= "" | "a"? n root', True),
+        ('root ::= "a" root{0,5} "b"', False),
+        ('root ::= "[" (root ("," root){0,5})? "]" | "a"*', False),
+        ('root ::= t ("+" t)*\nt ::= [0-9]+ | "(" root ")"', False),
+        ('root ::= root "+" t | t\nt ::= "a" | "[" root "]"', False),
+        ('root ::= "a" r\nr ::= "b" root | ""', False),
+        ("", False),
+    ],
+)
+def test_which_recursion_may_be_ambiguous(grammar: str, expected: bool) -> None:
+    made = xgrammar.Grammar.from_ebnf(grammar) if grammar else xgrammar.Grammar.builtin_json_grammar()
+    assert may_be_ambiguous(read_grammar(made)) == expected
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_ambiguous_recursion_over_long_tokens_is_stopped(deterministic: bool) -> None:
+    """XGrammar takes half a minute; the grammar has 27 bytes."""
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"a" * 300, b""], stop_token_ids=[3])
+    compiler = GrammarCompiler(
+        vocabulary, strategy="engine", budget=Budget(seconds=1.0), deterministic=deterministic
+    )
+    began = time.monotonic()
+    with pytest.raises(BudgetExceeded, match="XGrammar's compiler"):
+        compiler.compile_grammar('root ::= "a" root{0,5} "b"?')
+    assert time.monotonic() - began < 10
+    assert compiler.compile_grammar('root ::= "a" root{0,5} "b"').strategy == "engine"
 
 
 def test_counted_repeats_count_together() -> None:

@@ -32,10 +32,12 @@ from hybrid.guard import worker
 from hybrid.guard.estimate import (
     DEEP_GRAMMAR_BYTES,
     Estimate,
+    ambiguity_seconds,
     grammar_estimate,
     pattern_estimate,
 )
 from hybrid.guard.lark_serialisation import Construction, deserialised
+from hybrid.guard.recursion import may_be_ambiguous
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import shortened
 
@@ -166,14 +168,15 @@ class Guard:
         return found
 
     def compile(
-        self, compiler: xgrammar.GrammarCompiler, vocabulary: tuple[Sequence[bytes], Sequence[int]],
+        self, compiler: xgrammar.GrammarCompiler, vocabulary: tuple[Sequence[bytes], Sequence[int], int],
         threads: int, grammar: xgrammar.Grammar, deadline: Deadline,
     ) -> xgrammar.CompiledGrammar:  # fmt: skip
         """Call `xgrammar.GrammarCompiler.compile_grammar`.
 
         Args:
             compiler: XGrammar's compiler.
-            vocabulary: its vocabulary: the tokens by their ids, and the ids of stop tokens.
+            vocabulary: its vocabulary: the tokens by their ids, the ids of stop tokens, and the bytes of the
+                longest token.
             threads: its number of threads.
             grammar: the grammar.
             deadline: the deadline of the call.
@@ -184,10 +187,11 @@ class Guard:
         """
         phase = "XGrammar's compiler of the grammar"
         deadline.check(phase)
-        tokens, stop_token_ids = vocabulary
+        tokens, stop_token_ids, longest = vocabulary
         try:
-            estimate = self._compiling(grammar, len(tokens))
             left = deadline.left
+            limit = left if self.refuse_over is None else self.refuse_over
+            estimate = self._compiling(grammar, len(tokens), longest, limit)
             self._refuse(estimate, phase)
             likely = LIKELY_FACTOR * estimate.seconds
             if estimate.is_deep or (left is not None and likely > left):
@@ -245,11 +249,19 @@ class Guard:
             return Estimate(UNBOUNDED_SECONDS, len(wanted.text) > DEEP_GRAMMAR_BYTES)
         return grammar_estimate(read_grammar(json.loads(wanted.text)), N_TOKENS)
 
-    def _compiling(self, grammar: xgrammar.Grammar, size: int) -> Estimate:
+    def _compiling(
+        self, grammar: xgrammar.Grammar, size: int, longest: int, limit: float | None
+    ) -> Estimate:  # fmt: skip
+        """Estimate a compilation. Ambiguity is only looked for if it may exceed the limit in seconds."""
         try:
-            return grammar_estimate(read_grammar(grammar), size)
+            read = read_grammar(grammar)
         except GrammarError:  # its serialised form cannot be read
             return Estimate(UNBOUNDED_SECONDS, False)
+        seconds, is_deep = grammar_estimate(read, size)
+        more = seconds + ambiguity_seconds(longest)
+        if not is_deep and limit is not None and LIKELY_FACTOR * more > limit and may_be_ambiguous(read):
+            seconds = more
+        return Estimate(seconds, is_deep)
 
     def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:
         """Call `worker.run`, and keep the process until this guard is closed."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from equivalence.network import serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
+from hybrid.guard.recursion import beginnings
 
 DEEP_BRACKETS = 1000
 """More nested brackets may be too deep for a recursion. With 8 MiB of stack, XGrammar 0.2.8 crashed at
@@ -58,15 +59,13 @@ MOST_STEP = 1024
 RECURSIVE_SECONDS = 6e-6
 """Seconds for each pair of rules that lead to left recursion: 2,000 rules of 80 KB take 25 s."""
 
-LONG_CHAIN, CHAIN_SECONDS, OF_ALONE = 50, 1e-5, 0.05
-"""Usual length of a chain of rules that begin with each other; seconds for each rule and each rule of the
-chain that it begins; and how much a rule counts that is all of an alternative, as in objects with optional
-keys. 1,000 rules of 25 KB take up to 4 s, those of such objects 0.1 to 0.3 s; twice as many take four times
-as long."""
+CHAIN_SECONDS = 1e-5
+"""Seconds for each rule and each rule of the chain that it begins: 1,000 rules of 25 KB take up to 4 s, those
+of objects with optional keys 0.1 to 0.3 s; twice as many take four times as long."""
 
-MANY_RULES, MOST_ROUNDS = 150, 20
-"""In grammars of more rules, left recursion behind parts that may be empty is looked for; most rounds, and
-most nested expressions, after which a rule counts as one that may be empty."""
+AMBIGUOUS_SECONDS = 1e-8
+"""Seconds for the fourth power of the bytes of the longest token, if recursion may be ambiguous. Measured for
+``root ::= "a" root{0,5} "b"?``: 0.13 s for 75 bytes, 2 s for 150, 32 s for 300."""
 
 LONG_SEQUENCE, LOOKED_AT = 20, 40
 """Usual number of parts of a sequence; most expressions of a repeated rule that are examined."""
@@ -290,7 +289,7 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
     )
     ranges = data[classes + 1].astype(np.float64)
     states, rules, wide_rules = _written_out(grammar, shares)
-    recursive, chains = _beginnings(grammar)
+    recursive, chains = beginnings(grammar)
     seconds = (
         5e-6 * float(texts.sum())
         + 5e-7 * n_tokens * len(wide)
@@ -312,6 +311,12 @@ def grammar_estimate(grammar: ParsedGrammar, n_tokens: int) -> Estimate:
     )
     # about 4 bytes of text for each number
     return Estimate(seconds, 4 * len(data) > DEEP_GRAMMAR_BYTES)
+
+
+def ambiguity_seconds(longest: int) -> float:
+    """Estimate how much longer it takes for a grammar that may be ambiguous (`hybrid.guard.recursion`), if
+    the longest token has so many bytes."""
+    return AMBIGUOUS_SECONDS * float(longest) ** 4
 
 
 def _written_patterns(grammar: ParsedGrammar, n_tokens: int) -> float:
@@ -377,74 +382,3 @@ def _written_out(grammar: ParsedGrammar, shares: dict[int, float]) -> tuple[floa
         states += found * min(times, MOST_UNROLLED)
         wide_rules += min(times, MOST_RULES) if found >= 1.0 else 0
     return states, all_rules, wide_rules
-
-
-def _beginnings(grammar: ParsedGrammar) -> tuple[int, float]:
-    """How rules begin with each other. In grammars of few rules, parts that may be empty are not skipped.
-
-    Returns:
-        The number of rules that lead to left recursion by their beginnings (0 if no rule begins with
-        itself), and the sum of the lengths of the chains that other rules begin, beyond `LONG_CHAIN` each.
-    """
-    data, starts, rules = grammar.data, grammar.starts, grammar.rules
-    may_be_empty = _may_be_empty(grammar) if len(rules) > MANY_RULES else None
-    left = [0] * len(rules)  # how many calls each rule begins with
-    callers: list[list[tuple[int, float]]] = [[] for _ in rules]
-    for number, rule in enumerate(rules):
-        waiting = [(int(starts[rule[serial.BODY]]), OF_ALONE)]
-        while waiting:
-            place, weight = waiting.pop()
-            expression_type = data[place]
-            if expression_type in serial.WHOLES and data[place + 1]:
-                parts = starts[data[place + 2 : place + 2 + data[place + 1]]].tolist()
-                if expression_type == serial.SEQUENCE:
-                    weight = weight if len(parts) == 1 else 1.0
-                    n = 1
-                    while may_be_empty and n < len(parts) and _is_empty(grammar, parts[n - 1], may_be_empty):
-                        n += 1
-                    parts = parts[:n]
-                waiting += [(part, weight) for part in parts]
-            elif expression_type in serial.CALLS:
-                left[number] += 1
-                callers[int(data[place + 2])].append((number, weight))
-    # a rule that begins with none of the remaining rules is in no cycle: remove it, and repeat
-    ready = [number for number, count in enumerate(left) if not count]
-    lengths = [0.0] * len(rules)
-    taken, chains = 0, 0.0
-    while ready:
-        taken += 1
-        number = ready.pop()
-        chains += max(lengths[number] - LONG_CHAIN, 0.0)
-        for caller, weight in callers[number]:
-            lengths[caller] = max(lengths[caller], lengths[number] + weight)
-            left[caller] -= 1
-            if not left[caller]:
-                ready.append(caller)
-    return len(rules) - taken, chains
-
-
-def _may_be_empty(grammar: ParsedGrammar) -> list[bool]:
-    """For each rule, whether it may be empty; rather too often than too rarely."""
-    rules = [int(grammar.starts[rule[serial.BODY]]) for rule in grammar.rules]
-    found = [False] * len(rules)
-    for _ in range(MOST_ROUNDS):
-        before = sum(found)
-        for number, body in enumerate(rules):
-            found[number] = found[number] or _is_empty(grammar, body, found)
-        if sum(found) == before:
-            return found
-    return [True] * len(rules)
-
-
-def _is_empty(grammar: ParsedGrammar, place: int, rules: list[bool], depth: int = 0) -> bool:
-    """Whether an expression may be empty, if these rules may."""
-    data, starts = grammar.data, grammar.starts
-    expression_type, length = data[place], data[place + 1]
-    if expression_type in serial.CALLS:
-        is_optional = expression_type == serial.REPEAT and data[place + 3] == 0
-        return is_optional or rules[data[place + 2]]
-    if expression_type in serial.WHOLES and depth < MOST_ROUNDS:
-        parts = starts[data[place + 2 : place + 2 + length]].tolist()
-        quantifier = all if expression_type == serial.SEQUENCE else any
-        return quantifier(_is_empty(grammar, part, rules, depth + 1) for part in parts)
-    return not (expression_type in (serial.BYTES, serial.CLASS) and length > 0)

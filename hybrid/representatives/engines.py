@@ -36,9 +36,13 @@ class Engines:
             self._vocabulary.tokenizer_info, max_threads=self._n_jobs, cache_enabled=False
         )
 
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._vocabulary.tokens))
+
     def whole(self, grammar: xgrammar.Grammar, deadline: Deadline) -> xgrammar.CompiledGrammar:
         """Compile a grammar for the whole vocabulary. Errors are those of `over`."""
-        vocabulary = self._vocabulary.tokens, self._vocabulary.stop_token_ids
+        vocabulary = self._vocabulary.tokens, self._vocabulary.stop_token_ids, self._longest
         return self._guard.compile(self._plain, vocabulary, self._n_jobs, grammar, deadline)
 
     def over(
@@ -60,4 +64,5 @@ class Engines:
             tokens, xgrammar.VocabType.RAW, vocab_size=len(tokens), stop_token_ids=[stop]
         )
         compiler = xgrammar.GrammarCompiler(info, max_threads=self._n_jobs, cache_enabled=False)
-        return self._guard.compile(compiler, (tokens, [stop]), self._n_jobs, grammar, deadline), stop
+        vocabulary = tokens, [stop], max(map(len, tokens))
+        return self._guard.compile(compiler, vocabulary, self._n_jobs, grammar, deadline), stop
