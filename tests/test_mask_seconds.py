@@ -164,3 +164,17 @@ def test_a_stop_token_without_text_that_is_overridden_is_nothing() -> None:
         mask_of(matcher)
         assert STOP not in mask_of(matcher) and not matcher.accept_token(STOP)
         assert matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
+
+
+def test_reading_again_in_the_engine_is_limited() -> None:
+    """XGrammar takes seconds for these letters, and minutes for more."""
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(mask_seconds=0.1))
+    compiled = compiler.compile_grammar('root ::= (("a"{0,500} "b"?){0,500} "x"?){0,500}')
+    matcher = GrammarMatcher(compiled)
+    for _ in range(12):
+        assert matcher.accept_token(0)
+    before = mask_of(matcher)
+    with pytest.raises(TooSlow, match=r"the text again in plain XGrammar took .* Budget\.mask_seconds"):
+        matcher._follower._fallback_follower(12)
+    assert mask_of(matcher) == before and matcher.accept_token(0)
+    matcher._follower._fallback_follower(3)

@@ -25,7 +25,7 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import A_TEXT, A_TOKEN, TooSlow, limited, seconds_of_text
+from hybrid.values.mask_time import A_TEXT, A_TOKEN, TooSlow, check_time, limited, seconds_of_text
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
@@ -205,14 +205,18 @@ class ClassifierFollower(CachedSequence, Follower):
         """A follower of the fallback strategy that has read the first steps.
 
         Raises:
-            BudgetExceeded: there is no other strategy.
+            BudgetExceeded: there is no other strategy, or reading again takes too long (`TooSlow`).
         """
         other = EngineFollower(self.compiled.fallback, self.stops, self.ends_without_stop, self._temperature)
-        for read in self.read(steps):
+        history = self.read(steps)
+        began = perf_counter()
+        seconds = seconds_of_text(self.compiled.mask_seconds, joined(history, self.tokens))
+        for read in history:
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
             )  # fmt: skip
             assert taken, "the fallback strategy must accept what the classifier accepted"
+            check_time(began, seconds, "reading the text again in plain XGrammar")
         return other
 
     # going back

@@ -1,7 +1,7 @@
 """The time limit of one mask, and of one token, `Budget.mask_seconds`.
 
 What: `limited` stops the kernels that compute a mask or read a token; `check_time` checks afterwards, where
-an engine computed the mask that cannot be stopped.
+an engine was called that cannot be stopped.
 When: for each mask and each step that is not cached, if there is a limit.
 Limits: the clock is checked in each new step of a parser, for each new state that is read on a stack of a
 Lark grammar, for each set of kinds that is compared with such a stack, and after each call of XGrammar. What
@@ -80,7 +80,7 @@ def seconds_of_text(most: float | None, text: bytes) -> float | None:
 
 
 def check_time(began: float, most: float | None, phase: str = "a mask") -> None:
-    """Check how long a mask or a phase took.
+    """Check how long a mask, or another phase, took.
 
     Raises:
         TooSlow: too long.
