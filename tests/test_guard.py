@@ -178,6 +178,22 @@ def test_a_process_that_was_killed_is_replaced(process: int) -> None:
     assert pid() != process
 
 
+@pytest.mark.parametrize("how", ["killed", "closed"])
+def test_a_task_whose_process_ends_begins_again(process: int, how: str) -> None:
+    """Another compiler may have closed it, or the system may have killed it for memory."""
+    os.kill(process, signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(works)
+        time.sleep(0.3)
+        assert not done.done()
+        if how == "killed":
+            os.kill(process, signal.SIGKILL)
+        else:
+            worker.close()
+        done.result()
+    assert pid() != process
+
+
 def test_many_threads_take_turns() -> None:
     n_threads = 2 * worker.children()
     with ThreadPoolExecutor(n_threads) as pool:

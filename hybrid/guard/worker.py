@@ -70,6 +70,10 @@ class Died(Exception):
         super().__init__(f"ended by {self.signal_name}" if self.signal_name else "ended without an answer")
 
 
+class _Ended(Died):
+    """The process that forks children ended, too."""
+
+
 class Refused(Exception):
     """XGrammar raised an error; the message is XGrammar's."""
 
@@ -170,6 +174,17 @@ class _Process:
         with _opening, contextlib.suppress(OSError):
             self._control.sendall(protocol.HEADER.pack(b"K", number))
 
+    def has_ended(self) -> bool:
+        """Look whether the process exists. It sends nothing after its start, so nothing can be received."""
+        try:
+            self._control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # the socket was closed at one end
+            pass
+        self.is_ended = True
+        return True
+
     def end(self) -> None:
         self.is_ended = True
         with contextlib.suppress(OSError):
@@ -228,20 +243,24 @@ def run(task: Task, deadline: Deadline, phase: str) -> bytes:
     if not is_available():
         raise Unavailable("it needs Linux, and a Python that can start itself")
     with _turn(deadline, phase):
-        for attempt in range(2):
-            current = _started(deadline, phase)
-            try:
-                number, channel = current.submit(task.request["task"])
-            except Unavailable:
-                if attempt:
-                    raise
-                continue  # it was ended meanwhile: try again with a new one
-            try:
-                return _answer(task, channel, deadline, phase)
-            finally:
-                channel.close()
-                current.kill(number)
-    raise AssertionError
+        try:
+            return _attempt(task, deadline, phase)
+        except (Unavailable, _Ended):  # it was closed for other tasks, or killed: try again with a new one
+            return _attempt(task, deadline, phase)
+
+
+def _attempt(task: Task, deadline: Deadline, phase: str) -> bytes:
+    current = _started(deadline, phase)
+    number, channel = current.submit(task.request["task"])
+    try:
+        return _answer(task, channel, deadline, phase)
+    except Died:
+        if current.has_ended():
+            raise _Ended(None) from None
+        raise
+    finally:
+        channel.close()
+        current.kill(number)
 
 
 def start(is_wanted: Callable[[], bool]) -> None:
