@@ -254,6 +254,26 @@ def test_the_order_of_declaration_holds_in_values_that_several_subschemas_descri
         assert grammar_of_schema(schema, OPEN).instances.text(whole) == expected
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "whole"),
+    [
+        (lambda one: {"patternProperties": {"^v": one}}, lambda one: {"properties": {"v": one}}, '{"v":%s}'),
+        (lambda one: {"dependentSchemas": {"v": {"properties": {"v": one}}}},
+         lambda one: {"properties": {"v": one}}, '{"v":%s}'),
+        (lambda one: {"contains": {"required": ["b"], **one}}, lambda one: {"items": one}, "[%s]"),
+        (lambda one: {"contains": {"required": ["b"], **one}}, lambda one: {"prefixItems": [one]}, "[%s]"),
+    ],
+    ids=["patternProperties", "dependentSchemas", "contains", "prefixItems"],
+)  # fmt: skip
+def test_keywords_of_one_subschema_declare_keys_in_the_order_of_the_text(
+    first: Callable[[Any], Any], second: Callable[[Any], Any], whole: str
+) -> None:
+    one, other = first({"properties": {"b": {}}}), second({"properties": {"a": {}}})
+    value = json.loads(whole % '{"a":1,"b":2}')
+    for schema, text in (({**one, **other}, '{"b":2,"a":1}'), ({**other, **one}, '{"a":1,"b":2}')):
+        assert grammar_of_schema(schema, OPEN).instances.text(value) == whole % text
+
+
 def test_few_keys_that_must_not_be_repeated_come_first() -> None:
     """Only six keys match both patterns."""
     schema = {"patternProperties": {"^[a-c]": {"minimum": 0}, "^.[xy]$": True}, "minProperties": 2}

@@ -55,10 +55,10 @@ _DECLARING = cython.declare(
     frozenset,
     frozenset((
         "properties", "patternProperties", "additionalProperties", "prefixItems", "items", "additionalItems",
-        "contains",
+        "contains", "dependentSchemas", "dependencies",
     )),
 )  # fmt: skip
-"""Keywords with subschemas that apply to the values of keys, or to items."""
+"""Keywords with subschemas for the values of keys, for items, or for objects with a key."""
 
 MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
 
@@ -342,8 +342,14 @@ class Assertions:
     def _object(self, location: Location) -> list:
         schema, formulas, keywords = location.schema, self.formulas, self._keywords
         clauses: list = []
-        if "properties" in schema or "patternProperties" in schema or "additionalProperties" in schema:
-            clauses.append(self._properties(location))
+        are_properties_read: cython.bint = False
+        for keyword in schema:  # subschemas get their numbers in the order of the text
+            if keyword in ("properties", "patternProperties", "additionalProperties"):
+                if not are_properties_read:
+                    are_properties_read = True
+                    clauses.append(self._properties(location))
+            elif keyword in ("dependentRequired", "dependentSchemas", "dependencies") and keyword in keywords:
+                clauses += self._dependent(location, keyword)
         if "required" in schema:
             clauses += [formulas.atom(("has", name)) for name in names_of(location, "required")]
         if "minProperties" in schema:
@@ -355,24 +361,24 @@ class Assertions:
             names = self._inner(location, "string", schema["propertyNames"], ("propertyNames",))
             if names is not formulas.true:
                 clauses.append(formulas.atom(("names", names)))
-        for keyword in ("dependentRequired", "dependentSchemas", "dependencies"):
-            if keyword in schema and keyword in keywords:
-                clauses += self._dependent(location, keyword)
         if schema.get("unevaluatedProperties", True) is not True and "unevaluatedProperties" in keywords:
             clauses.append(Evaluated(self).unevaluated_properties(location))
         return clauses
 
     def _properties(self, location: Location) -> Formula:
-        named, matched = dict_of(location, "properties"), dict_of(location, "patternProperties")
-        names = {name: self.formula(location, one, ("properties", name)) for name, one in named.items()}
-        patterns = [
-            (self.strings.pattern(location, "patternProperties", one),
-             self.formula(location, schema, ("patternProperties", one)))
-            for one, schema in matched.items()
-        ]  # fmt: skip
+        names: dict = {}
+        patterns: list = []
         rest = self.formulas.true
-        if "additionalProperties" in location.schema:
-            rest = self.formula(location, location.schema["additionalProperties"], ("additionalProperties",))
+        for keyword in location.schema:
+            if keyword == "properties":
+                for name, one in dict_of(location, keyword).items():
+                    names[name] = self.formula(location, one, (keyword, name))
+            elif keyword == "patternProperties":
+                for name, one in dict_of(location, keyword).items():
+                    value = self.formula(location, one, (keyword, name))
+                    patterns.append((self.strings.pattern(location, keyword, name), value))
+            elif keyword == "additionalProperties":
+                rest = self.formula(location, location.schema[keyword], (keyword,))
         return self.sets.atom(names, tuple(patterns), rest)
 
     def _dependent(self, location: Location, keyword: str) -> list:
@@ -395,13 +401,19 @@ class Assertions:
 
     def _array(self, location: Location) -> list:
         schema, formulas, keywords = location.schema, self.formulas, self._keywords
-        clauses = [self._items(location)]
+        clauses: list = []
+        are_items_read: cython.bint = False
+        for keyword in schema:  # subschemas get their numbers in the order of the text
+            if keyword in ("prefixItems", "items", "additionalItems"):
+                if not are_items_read:
+                    are_items_read = True
+                    clauses.append(self._items(location))
+            elif keyword == "contains" and keyword in keywords:
+                clauses += self._contains(location)
         if "minItems" in schema:
             clauses.append(count_atom(formulas, count_of(location, "minItems")))
         if "maxItems" in schema:
             clauses.append(formulas.negation(count_atom(formulas, count_of(location, "maxItems") + 1)))
-        if "contains" in schema and "contains" in keywords:
-            clauses += self._contains(location)
         if "uniqueItems" in schema and flag_of(location, "uniqueItems"):
             clauses.append(formulas.atom(("unique",)))
         if schema.get("unevaluatedItems", True) is not True and "unevaluatedItems" in keywords:
