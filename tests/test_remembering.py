@@ -77,6 +77,9 @@ UNIQUE: dict[str, dict[str, Any]] = {
     "recursive": {"$defs": {"node": unique({"$ref": "#/$defs/node"})}, "$ref": "#/$defs/node"},
     "null is always new": unique(False, prefixItems=[{"type": "boolean"}, {"type": "null"}], minItems=2),
     "not unique": {"type": "array", "items": FREE, "not": {"uniqueItems": True}},
+    "not unique behind any value": {
+        "type": "array", "prefixItems": [{}], "items": INTEGER, "not": {"uniqueItems": True},
+    },
     "unique, or short": {
         "anyOf": [unique(FREE), {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3}],
     },

@@ -39,8 +39,8 @@ def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, sta
 
 
 def conditional_always_ends(array: ArrayAutomaton, counts: Counts) -> bool:
-    """Whether an end can be reached from each live state, whatever items came before: by new items, or by an
-    item that must have come before."""
+    """Whether an end can be reached from each live state, whatever items came before: by new items, by an
+    item that must have come before, or by a new item twice."""
     live, repeats = array.is_live, array.repeats
     states = [state for state in range(len(live)) if live[state]]
     for state in states:
@@ -65,12 +65,18 @@ def _can_end(array: ArrayAutomaton, state: int, ends: list[bool], counts: Counts
     for value, target in array.edges[state]:
         if not value.is_productive:
             continue
-        if ends[target] and counts.of(value) is None:
+        if counts.of(value) is None and (ends[target] or _ends_with_again(array, target, value, ends)):
             return True
         again = array.repeats[target]
         if again >= 0 and ends[again] and _has_come(array, state, value):
             return True
     return False
+
+
+def _ends_with_again(array: ArrayAutomaton, state: int, value: Nonterminal, ends: list[bool]) -> bool:
+    """Whether an end can be reached from a state by an item of a nonterminal that came just before."""
+    again = [array.repeats[target] for other, target in array.edges[state] if other is value]
+    return any(target >= 0 and ends[target] for target in again)
 
 
 def _has_come(array: ArrayAutomaton, state: int, value: Nonterminal) -> bool:
