@@ -131,3 +131,29 @@ def items_atom(formulas: Formulas, prefix: tuple, rest: Formula) -> Formula:
 def count_atom(formulas: Formulas, least: Any) -> Formula:
     """Return the atom for at least this many more keys or items."""
     return formulas.atom(("count", least)) if least > 0 else formulas.true
+
+
+MOST_IGNORED = 100
+"""Counts of at most this share of the states of an object or array are no cause of too many of them."""
+
+
+def counting_keyword(formulas: Formulas, start: Formula, what: str, states: int) -> str:
+    """Return the keyword with the largest count, if it may be why an automaton has too many states; else "".
+
+    Args:
+        start: the formula of the whole objects or arrays.
+        what: "Properties" or "Items".
+        states: the number of states that are allowed.
+    """
+    counts = [atom for atom in start.ordered_atoms if atom.args[0] in ("count", "contains")]
+    largest = max(counts, key=_count_of, default=None)
+    if largest is None or _count_of(largest) * MOST_IGNORED < states:
+        return ""
+    if largest.args[0] == "contains":
+        return "contains"
+    parts = start.args if start.op == "and" else (start,)
+    return ("max" if formulas.negation(largest) in parts else "min") + what
+
+
+def _count_of(atom: Formula) -> int:
+    return atom.args[-1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hybrid.json_schema.atoms import count_atom
+from hybrid.json_schema.atoms import count_atom, counting_keyword
 from hybrid.json_schema.automata import ArrayAutomaton
 from hybrid.json_schema.cases import Condition
 from hybrid.json_schema.errors import SchemaRefused
@@ -56,7 +56,7 @@ class ArrayStates:
         self._todo: list[Any] = []
 
     def number(self, key: Any) -> int:
-        """Return the number of the state with a key.
+        """Return the number of the state with a key: a formula, and what else the state depends on.
 
         Raises:
             SchemaRefused: there are too many states.
@@ -67,7 +67,9 @@ class ArrayStates:
             self._automaton.add_state()
             self._todo.append(key)
             if number >= self._nonterminals.bounds.states:
-                raise SchemaRefused("bounds", "", "", f"has an array of more than {number} states")
+                start, _ = next(iter(self._numbers))
+                keyword = counting_keyword(self._nonterminals.formulas, start, "Items", number)
+                raise SchemaRefused("bounds", keyword, "", f"needs an array of more than {number} states")
         return number
 
     def new(self) -> Iterator[tuple[int, Any]]:

@@ -45,6 +45,9 @@ _CAUSES = {
     "maxLength": ("maxLength", "minLength", "format"),
     "patternProperties": ("patternProperties", "propertyNames"),
     "minProperties": ("minProperties", "maxProperties"),
+    "maxProperties": ("maxProperties", "minProperties"),
+    "minItems": ("minItems", "maxItems"),
+    "maxItems": ("maxItems", "minItems"),
     "additionalProperties": (
         "additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames",
     ),

@@ -22,7 +22,7 @@ from cython.cimports.hybrid.json_schema.automata import Nonterminal, ObjectAutom
 from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
-from hybrid.json_schema.atoms import count_atom
+from hybrid.json_schema.atoms import count_atom, counting_keyword
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.cases import split
 from hybrid.json_schema.errors import SchemaRefused
@@ -147,7 +147,7 @@ class _Builder:
         automaton, names = self._automaton, self._names
         n = len(names)
         if n >= self._nonterminals.bounds.states:
-            raise SchemaRefused("bounds", "", "", f"has an object of more than {n} states")
+            raise self._too_large(n)
         self._nonterminals.check()
         automaton.position = list(range(n + 1))
         automaton.accepting = [False] * n + [True]
@@ -217,8 +217,13 @@ class _Builder:
             automaton.extra.append(NO_EDGES)
             self._todo.append(key)
             if number >= self._nonterminals.bounds.states:
-                raise SchemaRefused("bounds", "", "", f"has an object of more than {number} states")
+                raise self._too_large(number)
         return number
+
+    @cython.cfunc
+    def _too_large(self, n_states: cython.Py_ssize_t) -> object:
+        keyword = counting_keyword(self._formulas, self._start, "Properties", n_states)
+        return SchemaRefused("bounds", keyword, "", f"needs an object of more than {n_states} states")
 
     @cython.cfunc
     def _find_first(self, formula: Formula) -> cython.Py_ssize_t:
