@@ -79,6 +79,13 @@ def test_documents_of_another_draft_are_refused():
     for reference in ("http://x/a.json", "http://x/a.json#/items/0"):
         with pytest.raises(SchemaRefused, match="a document of another draft"):
             grammar_of_schema({"$ref": reference}, documents=documents_of(given))
+    unnamed = {"dependencies": {"a": ["b"]}, "$defs": {"c": {"$id": "c"}}}  # the resource names the draft
+    given = referencing.Registry().with_resource("http://x/a.json", DRAFT7.create_resource(unnamed))
+    for reference in ("http://x/a.json", "http://x/a.json#/$defs/c", "http://x/c"):
+        with pytest.raises(SchemaRefused, match=r"refers to .*, a"):
+            grammar_of_schema({"$ref": reference}, documents=documents_of(given))
+    opaque = referencing.Registry().with_resource("http://x/a.json", referencing.Resource.opaque(unnamed))
+    assert valid({"$ref": "http://x/a.json"}, {"a": 1}, opaque)
     with pytest.raises(SchemaRefused, match="names draft 7, but the schema around it names 2020-12"):
         grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
     part = {**seven, "items": {"type": "integer"}}  # not a separate document: its $schema has no effect
@@ -221,11 +228,12 @@ def test_compilers_tell_what_was_given_apart(tmp_path: Path):
         document = {
             "$defs": {"x": {"$anchor": "n", "const": 1}}, "definitions": {"x": {"$id": "#n", "const": 2}},
         }  # fmt: skip
-        for draft, text in ((DRAFT202012, "1"), (DRAFT7, "2")):  # drafts name subschemas in different ways
-            given = referencing.Registry().with_resource("http://x/n", draft.create_resource(document))
-            seven = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://x/n#n"}
-            compiled = compiler.compile_json_schema(seven, registry=given)
-            assert written(compiled, text)
+        seven = {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "http://x/n#n"}
+        given = referencing.Registry().with_resource("http://x/n", DRAFT7.create_resource(document))
+        assert written(compiler.compile_json_schema(seven, registry=given), "2")
+        given = referencing.Registry().with_resource("http://x/n", DRAFT202012.create_resource(document))
+        with pytest.raises(SchemaRefused, match="a document of another draft"):
+            compiler.compile_json_schema(seven, registry=given)
 
 
 @pytest.mark.parametrize(

@@ -217,14 +217,20 @@ class References:
         return own
 
     def _is_of_this_draft(self, resolver: Any) -> bool:
-        """Whether the document of a place belongs to the schema's draft."""
+        """Whether the document of a place belongs to the schema's draft: it names this draft; or it names
+        none, and its resource was made for this draft or for none."""
         uri = resolver._base_uri
         found = self._drafts.get(uri)
         if found is None:
-            contents = _contents_of(resolver, uri)
-            named = contents.get("$schema") if isinstance(contents, Mapping) else None
-            draft = draft_named(named)
-            found = self._drafts[uri] = draft is None or draft.uri == self._dialect.uri
+            resource = _resource_at(resolver, uri)
+            contents = None if resource is None else resource.contents
+            draft = draft_named(contents.get("$schema") if isinstance(contents, Mapping) else None)
+            if draft is not None:
+                found = draft.uri == self._dialect.uri
+            else:
+                made_for = "opaque" if resource is None else resource._specification.name
+                found = made_for in ("opaque", specification(self._dialect.uri).name)
+            self._drafts[uri] = found
         return found
 
 
@@ -278,12 +284,18 @@ def _passed(resolver: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*reversed([*resolver._previous]), resolver._base_uri)))
 
 
-def _contents_of(resolver: Any, uri: str) -> Any:
+def _resource_at(resolver: Any, uri: str) -> Any:
     """Return the resource at an address; None: it is a part of another one, without an address."""
     try:
-        return resolver._registry[uri].contents
+        return resolver._registry[uri]
     except Exception:  # noqa: BLE001 - errors of several types
         return None
+
+
+def _contents_of(resolver: Any, uri: str) -> Any:
+    """Return the contents of the resource at an address; None: there is none."""
+    resource = _resource_at(resolver, uri)
+    return None if resource is None else resource.contents
 
 
 def _has(resolver: Any, uri: str, name: str) -> bool:
