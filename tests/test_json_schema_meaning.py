@@ -316,6 +316,14 @@ def test_unique_items_with_few_values(beside: dict[str, Any]) -> None:
     assert [one for one in arrays if written(compiled, json.dumps(one)) != judge.is_valid(one)] == []
 
 
+@pytest.mark.parametrize("draft", [{}, {"$schema": LEGACY}, {"$schema": DRAFT_4}])
+def test_flags_of_older_drafts_mean_the_same_in_all_places(draft: dict[str, Any]) -> None:
+    part = {"minimum": 1, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False, "required": True}
+    instances = grammar_of_schema({**draft, **part, "items": part}, OPEN).instances
+    values: list[Any] = [1, 2, 9, [1], [9], {}]
+    assert [instances.text(one) is not None for one in values] == [False, True, True, False, True, True]
+
+
 def test_numbers_are_spelled_as_the_schema_allows() -> None:
     bounded, free = grammar_of_schema({"maximum": 1e22}, OPEN), grammar_of_schema({"type": "number"}, OPEN)
     assert bounded.instances.text(1e21) == "1" + "0" * 21

@@ -48,6 +48,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1, "exclusiveMinimum": 2}, "invalid",
      "exclusiveMinimum", ""),
     ({"minimum": "1"}, "invalid", "minimum", ""),
+    ({"exclusiveMaximum": None}, "invalid", "exclusiveMaximum", ""),
     ({"$ref": "#/x"}, "invalid", "$ref", ""),
     ({"items": {"$ref": "https://example.org/x.json"}}, "unsupported", "$ref", "/items"),
     ({"$ref": "#"}, "invalid", "$ref", ""),

@@ -316,20 +316,19 @@ class Assertions:
     def _number(self, location: Location) -> list:
         schema, formulas = location.schema, self.formulas
         clauses: list = []
-        is_old = self.locations.dialect.boolean_exclusive
         for keyword, opposite, closed, open_ in (
             ("minimum", False, "ge", "gt"), ("maximum", True, "gt", "ge"),
         ):  # fmt: skip
             exclusive = "exclusive" + keyword.capitalize()
             beyond = schema.get(exclusive)
-            if is_old and exclusive in schema:
+            is_flag = isinstance(beyond, bool)  # of draft 4; some schemas of later drafts have it, too
+            if exclusive in schema and self.locations.dialect.boolean_exclusive:
                 flag_of(location, exclusive)  # refuses numbers
-            is_flag = isinstance(beyond, bool) and (is_old or "$schema" not in schema)
             if keyword in schema:
                 value = decimal_of(location, keyword)
                 atom = formulas.atom((open_ if is_flag and beyond else closed, value))
                 clauses.append(formulas.negation(atom) if opposite else atom)
-            if beyond is not None and not is_flag and not is_old:
+            if exclusive in schema and not is_flag:
                 atom = formulas.atom((open_, decimal_of(location, exclusive)))
                 clauses.append(formulas.negation(atom) if opposite else atom)
         if "multipleOf" in schema:

@@ -120,7 +120,7 @@ def names_of(location: Location, keyword: str) -> list:
     """Return the list of keys that a keyword holds; empty if the keyword is missing."""
     value = location.schema.get(keyword, [])
     if not isinstance(value, list) or not are_texts(value):
-        if isinstance(value, bool) and location.schema.get("$schema") is None:
+        if isinstance(value, bool):
             return []  # a flag of draft 3, which means nothing in later drafts
         raise location.refused(keyword, "is not a list of keys", "invalid")
     return value
