@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ConfigDict, create_model
 
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler
@@ -53,6 +54,18 @@ def test_the_processor_and_the_command_line_take_it(
     words += ["--no-formats"] * ("assert_formats" in options)
     run(*words, "--vocabulary", str(tmp_path / "bytes.npz"))
     assert written(CompiledGrammar.load(tmp_path / "out", BYTES), text) == is_written
+
+
+ANY_TYPE = create_model(
+    "AnyType", __config__=ConfigDict(arbitrary_types_allowed=True), a=(GrammarCompiler, ...)
+)
+
+
+@pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
+@pytest.mark.parametrize("model", [int, ANY_TYPE])
+def test_classes_without_a_schema_are_refused(model: type, semantics: str) -> None:
+    with pytest.raises(GrammarError, match=f"the class '{model.__name__}' has no JSON schema"):
+        GrammarCompiler(BYTES, semantics=semantics).compile_json_schema(model)
 
 
 def test_sources_say_what_schemas_mean() -> None:

@@ -29,6 +29,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from equivalence.errors import GrammarError
 from hybrid.xgrammar.relaxed.twins import has_forged_names
 from hybrid.xgrammar.relaxed.walk import Differences, Narrowing, Relaxation, Walk
 
@@ -69,11 +70,21 @@ def schema_text(
     schema: str | type, options: Mapping[str, Any], left_out: tuple[Relaxation, ...] | None = None
 ) -> SchemaText:
     """Make a `SchemaText` from a schema (text or a pydantic model class), the options of
-    `compile_json_schema`, and what was left out of the schema."""
+    `compile_json_schema`, and what was left out of the schema.
+
+    Raises:
+        GrammarError: the class has no schema.
+    """
     if isinstance(schema, type):
         model: Any = schema
-        made = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
-        schema = json.dumps(made)
+        try:
+            made = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
+            schema = json.dumps(made)
+        except Exception as error:
+            raise GrammarError(
+                f"the class {model.__name__!r} has no JSON schema ({error}); pass JSON text, a schema that "
+                "json.dumps can write, or another pydantic model class"
+            ) from error
     strict_mode, any_order = bool(options.get("strict_mode", True)), bool(options.get("any_order", False))
     return SchemaText(schema, strict_mode, any_order, left_out)
 
