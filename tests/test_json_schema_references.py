@@ -7,6 +7,7 @@ with a clear error; caches that distinguish the registries and options of calls.
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,21 @@ def test_documents_of_another_draft_are_refused():
         grammar_of_schema({"$schema": DRAFT, "items": {"$id": "http://x/b", **seven}})
     part = {**seven, "items": {"type": "integer"}}  # not a separate document: its $schema has no effect
     assert not valid({"$schema": DRAFT, "items": part}, [["x"]])
+
+
+@pytest.mark.parametrize(
+    ("document", "good", "bad"),
+    [
+        ({"properties": {1: {"type": "integer"}}}, {"1": 2}, {"1": "x"}),
+        ({"items": OrderedDict(type="integer")}, [1], ["x"]),
+        ({"allOf": ({"type": ("integer", "null")},)}, 1, "x"),
+        ({"const": {"a": (1, 2)}}, {"a": [1, 2]}, {"a": 1}),
+    ],
+    ids=str,
+)
+def test_documents_are_read_as_json(document: Any, good: Any, bad: Any) -> None:
+    given = registry(a=document)
+    assert [valid({"$ref": "http://x/a.json"}, one, given) for one in (good, bad)] == [True, False]
 
 
 def test_an_id_counts_once_however_it_is_reached():

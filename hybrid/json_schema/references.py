@@ -49,14 +49,20 @@ class Documents:
     """
 
     def __init__(self, registry: Any) -> None:
-        resources = {uri: registry[uri] for uri in registry}
-        self._contents = {uri.rstrip("#"): one.contents for uri, one in resources.items()}
-        self._resources = resources
+        self._given = [
+            (uri, json.dumps(registry[uri].contents), registry[uri]._specification)
+            for uri in sorted(registry)
+        ]
         digest = hashlib.blake2b(digest_size=16)
-        for uri in sorted(resources):
-            one = resources[uri]
-            digest.update(json.dumps([uri, one.contents, one._specification.name]).encode())
+        for uri, text, made_for in self._given:
+            digest.update(json.dumps([uri, text, made_for.name]).encode())
         self.digest = digest.hexdigest()
+
+    @cached_property
+    def _resources(self) -> dict[str, Any]:
+        """The documents as JSON has them: the given ones may have tuples, keys that are no text, and objects
+        of subclasses."""
+        return {uri: made_for.create_resource(json.loads(text)) for uri, text, made_for in self._given}
 
     @cached_property
     def registry(self) -> Any:
@@ -67,7 +73,9 @@ class Documents:
 
     def contents(self, uri: str) -> Any:
         """Return the document at an address, or None."""
-        return self._contents.get(uri.rstrip("#"))
+        uri = uri.rstrip("#")
+        found = [one.contents for name, one in self._resources.items() if name.rstrip("#") == uri]
+        return found[-1] if found else None
 
 
 class References:
