@@ -330,9 +330,19 @@ def test_numbers_are_spelled_as_the_schema_allows() -> None:
     assert free.instances.text(1e21) == "1e+21"
 
 
-def test_half_of_a_surrogate_pair_has_no_text() -> None:
+def test_half_of_a_surrogate_pair_has_a_text_only_where_it_is_declared() -> None:
+    values = ["\ud800", ["\udfffa"], {"\ud83d": 1}]
+    for schema, expected in (
+        ({"enum": ["\ud800", "x"]}, ['"\\ud800"', None, None]),
+        ({"const": ["\udfffa"]}, [None, '["\\udfffa"]', None]),
+        ({"properties": {"\ud83d": {}}, "type": "object"}, [None, None, '{"\\ud83d":1}']),
+    ):
+        instances = grammar_of_schema(schema, OPEN).instances
+        assert [instances.text(one) for one in values] == expected
+        for text in expected:
+            assert text is None or GrammarMatcher(compiled_bytes(schema, **OPEN)).accept_string(text)
     instances = grammar_of_schema({}, OPEN).instances
-    assert [instances.text(one) for one in ("\ud800", ["\udfffa"], {"\ud83d": 1})] == [None] * 3
+    assert [instances.text(one) for one in values] == [None] * 3
     assert instances.text(["\U0001f600"]) == '["\U0001f600"]'
 
 

@@ -9,6 +9,7 @@ Limits: numbers are treated as `float` unless they are `int` or `Decimal`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
@@ -17,6 +18,14 @@ from typing import Any
 from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair. Grammars have it only in listed texts and declared names, as an escape."""
+
+
+def _quoted(text: str) -> str:
+    """Return the text as JSON, with no escapes that are not necessary."""
+    return _HALF.sub(lambda half: f"\\u{ord(half[0]):x}", json.dumps(text, ensure_ascii=False))
 
 
 def key_of(value: Any) -> Any:
@@ -44,10 +53,8 @@ class Instances:
         self._nonterminals, self._start = nonterminals, start
 
     def text(self, value: Any) -> str | None:
-        """Return the text of a value, without white space; None if the grammar does not allow it. It allows
-        no half of a surrogate pair."""
-        text = self._text(value, self._start)
-        return None if text is None or any("\ud800" <= one <= "\udfff" for one in text) else text
+        """Return the text of a value, without white space; None if the grammar does not allow it."""
+        return self._text(value, self._start)
 
     def _text(self, value: Any, one: Nonterminal) -> str | None:
         if not one.is_productive:
@@ -59,11 +66,16 @@ class Instances:
         if isinstance(value, (int, float, Decimal)):
             return self._number(value, one)
         if isinstance(value, str):
-            holds = self._nonterminals.strings.writes(one.strings, value)
-            return json.dumps(value, ensure_ascii=False) if holds else None
+            return _quoted(value) if self._writes(one, value) else None
         if isinstance(value, list):
             return None if one.array is None else self._array(value, one.array)
         return None if one.object is None else self._object(value, one.object)
+
+    def _writes(self, one: Nonterminal, text: str) -> bool:
+        strings = self._nonterminals.strings
+        if not strings.writes(one.strings, text):
+            return False
+        return not _HALF.search(text) or strings.listed(one.strings) is not None
 
     def _number(self, value: Any, one: Nonterminal) -> str | None:
         """Return the number as Python writes it; if the grammar does not have that text, without exponent or
@@ -126,7 +138,7 @@ class Instances:
                 text, state = self._step(value[name], automaton.edges[state], automaton.is_live)
                 if text is None:
                     return None
-                parts.append(f"{json.dumps(name, ensure_ascii=False)}:{text}")
+                parts.append(f"{_quoted(name)}:{text}")
             else:
                 state = automaton.skipped[state]
                 if state < 0 or not automaton.is_live[state]:
@@ -137,10 +149,10 @@ class Instances:
                 continue
             extra = dict(automaton.extra[state])
             number = next((n for n in extra if automaton.classes[n].contains(name)), None)
-            if number is None:
+            if number is None or _HALF.search(name):
                 return None
             text, state = self._step(value[name], extra[number], automaton.is_live)
             if text is None:
                 return None
-            parts.append(f"{json.dumps(name, ensure_ascii=False)}:{text}")
+            parts.append(f"{_quoted(name)}:{text}")
         return f"{{{','.join(parts)}}}" if automaton.accepting[state] else None
