@@ -16,7 +16,7 @@ cdef class CachedSequence:
     cdef list texts
     cdef readonly object session
     cdef readonly tuple stops
-    cdef readonly object compiled, classifier, tokens
+    cdef readonly object compiled, classifier, tokens, mask_seconds
     cdef readonly NamedIds ids
 
     cdef void make_room(self)

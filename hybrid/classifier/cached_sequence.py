@@ -55,6 +55,7 @@ class CachedSequence:
         stops: the ids that end the sequence.
 
     Attributes:
+        mask_seconds: `Budget.mask_seconds`.
         config: the configuration.
         first_stop, last_stop: the smallest and the largest stop id.
         steps, rows: the cached steps and masks of the session.
@@ -69,6 +70,7 @@ class CachedSequence:
 
     def __init__(self, compiled: Any, classifier: Any, stops: tuple[int, ...]) -> None:
         self.compiled, self.classifier = compiled, classifier
+        self.mask_seconds = compiled.mask_seconds
         self.tokens = compiled.vocabulary.tokens
         self.ids: NamedIds | None = classifier.ids
         self.stops = stops
@@ -208,10 +210,10 @@ class CachedSequence:
         after: cython.Py_ssize_t = 0
         with self.classifier.lock:
             try:
-                if self.compiled.mask_seconds is None:  # saves two microseconds
+                if self.mask_seconds is None:  # saves two microseconds
                     after = self.step_unlimited(session.store, config, token)
                 else:
-                    with limited(session.store.account, self.compiled.mask_seconds, A_TOKEN):
+                    with limited(session.store.account, self.mask_seconds, A_TOKEN):
                         after = self.step_unlimited(session.store, config, token)
             except TooSlow:
                 raise
@@ -273,9 +275,9 @@ class CachedSequence:
             TooSlow: it took longer than `Budget.mask_seconds`.
             BudgetExceeded: the tables are full.
         """
-        if self.compiled.mask_seconds is None:  # saves a microsecond
+        if self.mask_seconds is None:  # saves a microsecond
             return self.make_row_unlimited(session, rows, config)
-        with limited(session.store.account, self.compiled.mask_seconds):
+        with limited(session.store.account, self.mask_seconds):
             return self.make_row_unlimited(session, rows, config)
 
     def make_row_unlimited(self, session, rows, config):

@@ -148,7 +148,7 @@ class ClassifierFollower(CachedSequence, Follower):
             raise ReplaceFollower(other) from None
 
     def _step(self, session: Session, token: int) -> int:
-        with limited(session.store.account, self.compiled.mask_seconds, A_TOKEN):
+        with limited(session.store.account, self.mask_seconds, A_TOKEN):
             return self.classifier.step(session, self.config, token)
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
@@ -162,7 +162,7 @@ class ClassifierFollower(CachedSequence, Follower):
         return True
 
     def _read(self, session: Session, text: bytes) -> int:
-        seconds = seconds_of_text(self.compiled.mask_seconds, text)
+        seconds = seconds_of_text(self.mask_seconds, text)
         with limited(session.store.account, seconds, A_TEXT):
             return self.classifier.read(session, self.config, text)
 
@@ -210,7 +210,7 @@ class ClassifierFollower(CachedSequence, Follower):
         other = EngineFollower(self.compiled.fallback, self.stops, self.ends_without_stop, self._temperature)
         history = self.read(steps)
         began = perf_counter()
-        seconds = seconds_of_text(self.compiled.mask_seconds, joined(history, self.tokens))
+        seconds = seconds_of_text(self.mask_seconds, joined(history, self.tokens))
         for read in history:
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)

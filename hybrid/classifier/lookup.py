@@ -319,7 +319,7 @@ def look_ahead_masks(asked: list) -> None:
     for session, group in by_session.items():
         follower = group[0][0]
         # a time limit is for each mask alone
-        is_free = follower.compiled.mask_seconds is None
+        is_free = follower.mask_seconds is None
         if is_free and len(group) > 1 and follower.is_current(session):
             configs = np.array([config for _, config in group], np.int64)
             # if the tables are full, each sequence handles that itself
