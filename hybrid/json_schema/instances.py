@@ -17,6 +17,7 @@ from typing import Any
 
 from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.languages.numbers import shortest_text
+from hybrid.json_schema.layout import is_text
 from hybrid.json_schema.nonterminals import Nonterminals
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -75,7 +76,7 @@ class Instances:
         strings = self._nonterminals.strings
         if not strings.writes(one.strings, text):
             return False
-        return not _HALF.search(text) or strings.listed(one.strings) is not None
+        return is_text(text) or strings.listed(one.strings) is not None
 
     def _number(self, value: Any, one: Nonterminal) -> str | None:
         """Return the number as Python writes it; if the grammar does not have that text, without exponent or
@@ -149,7 +150,7 @@ class Instances:
                 continue
             extra = dict(automaton.extra[state])
             number = next((n for n in extra if automaton.classes[n].contains(name)), None)
-            if number is None or _HALF.search(name):
+            if number is None or not is_text(name):
                 return None
             text, state = self._step(value[name], extra[number], automaton.is_live)
             if text is None:

@@ -73,7 +73,7 @@ def layout_of(options: Mapping[str, Any]) -> Layout:
     separators = options.get("separators")
     if separators is None:
         separators = (", ", ": ") if indent is None else (",", ": ")
-    elif len(separators) != 2 or not all(map(_is_text, separators)):
+    elif len(separators) != 2 or not all(map(is_text, separators)):
         raise GrammarError(f"separators must be two texts, but are {separators!r}")
     return _layout(is_free, min(most, MOST_COUNTED) if most and is_free else None, indent, *separators)
 
@@ -82,6 +82,6 @@ _layout = lru_cache(maxsize=64)(Layout)
 """Equal layouts are one object: nearly all grammars of a program have the same."""
 
 
-def _is_text(one: Any) -> bool:
+def is_text(one: Any) -> bool:
     """Whether it is text that has an encoding: without lone surrogates."""
     return isinstance(one, str) and not any("\ud800" <= letter <= "\udfff" for letter in one)
