@@ -231,12 +231,9 @@ class CachedSequence:
         self, store: object, config: cython.Py_ssize_t, token: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """`step_of` without a time limit; the step is not cached."""
-        after: cython.Py_ssize_t = 0
         if self.ids is None:
-            after = store.advance(config, token)  # type: ignore[attr-defined]
-        else:
-            after = self.ids.step(store, config, token)
-        return after
+            return store.advance(config, token)  # type: ignore[attr-defined, no-any-return]
+        return self.ids.step(store, config, token)
 
     def computes_mask(self) -> bool:
         """`compute_mask` for Python."""
