@@ -269,6 +269,14 @@ class SchemaBench:
             text = workloads.render_instance(data)
             yield from workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}")
 
+    def warm(self) -> None:
+        """Compile one schema on each engine."""
+        for compiler in (*self.others.values(), self.exact, self.ours):
+            if compiler is not None:
+                workloads.warm(compiler, self.aside, self.vocabulary, self.bitmask)
+        if self.peer is not None:
+            self.peer.schema(workloads.THROW_AWAY_SCHEMA)
+
     def run_bursts(self, schemas: list[Any], size: int, threads: int) -> list[dict[str, bursts.Burst]]:
         """Compile several schemas at once on some threads, on each engine."""
 
@@ -278,7 +286,7 @@ class SchemaBench:
                 raise RuntimeError(begun.error)
             return begun.compiled
 
-        wanted = ("ours", "XGrammar", "llguidance")
+        wanted = ("ours", JSON_SCHEMA, "XGrammar", "llguidance")
         engines = {name: partial(serve, begin) for name, begin in self._engines().items() if name in wanted}
         return bursts.run_all(engines, list(map(as_text, schemas)), size, self.seed, threads)
 
@@ -354,29 +362,34 @@ def command(
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
         check(len(files), burst, picture)
-        tokens = workloads.load_vocabulary(vocabulary)
-        bench = SchemaBench(
-            tokens, threads, strict, seed, walks, walk_steps, max_plain_seconds,
-            {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
-            is_installed() if llguidance is None else llguidance,
-            ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,
-            workloads.load_vocabulary(vocabulary) if json_schema and burst is None else None,
-            TOUCHED_BYTES if in_situ else 0,
-        )  # fmt: skip
-        if xgrammar_elsewhere is not None:
-            bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
-    if warm:
-        for compiler in (*bench.others.values(), bench.exact, bench.ours):
-            if compiler is not None:
-                workloads.warm(compiler, bench.aside, tokens, bench.bitmask)
-        if bench.peer is not None:
-            bench.peer.schema(workloads.THROW_AWAY_SCHEMA)
-    record: dict[str, Any] = {"benchmark": "schemas"}
-    try:
+
+        def make_bench() -> SchemaBench:
+            tokens = workloads.load_vocabulary(vocabulary)
+            bench = SchemaBench(
+                tokens, threads, strict, seed, walks, walk_steps, max_plain_seconds,
+                {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
+                is_installed() if llguidance is None else llguidance,
+                ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,
+                workloads.load_vocabulary(vocabulary) if json_schema else None,
+                TOUCHED_BYTES if in_situ else 0,
+            )  # fmt: skip
+            if xgrammar_elsewhere is not None:
+                bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
+            if warm:
+                bench.warm()
+            return bench
+
         if burst is not None:
-            record |= _at_once(console, bench, files, burst, burst_threads or [bursts.THREADS])
-            publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
-            return
+            taken = files if (peer := make_bench().peer) is None else _taken_by(peer, files)
+            check(len(taken), burst, picture)
+    record: dict[str, Any] = {"benchmark": "schemas"}
+    if burst is not None:
+        record |= _at_once(console, make_bench, taken, burst, burst_threads or [bursts.THREADS])
+        record["summary"]["left_out"] = len(files) - len(taken)
+        publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
+        return
+    bench = make_bench()
+    try:
         record |= _one_by_one(console, bench, files)
     finally:
         if bench.elsewhere is not None:
@@ -425,18 +438,26 @@ def _one_by_one(console: Console, bench: SchemaBench, files: list[workloads.Sche
     return {"summary": summary, "rows": [row.record() for row in rows]}
 
 
+def _taken_by(peer: Peer, files: list[workloads.SchemaFile]) -> list[workloads.SchemaFile]:
+    """Return the schemas that llguidance does not refuse: a burst with others would cost it less than us."""
+    return [file for file in files if not peer.schema(file.schema).error]
+
+
 def _at_once(
-    console: Console, bench: SchemaBench, files: list[workloads.SchemaFile], size: int, threads: list[int]
+    console: Console,
+    make_bench: Callable[[], SchemaBench],
+    files: list[workloads.SchemaFile],
+    size: int,
+    threads: list[int],
 ) -> dict[str, Any]:
-    """Run bursts on each number of threads. The record has the bursts on the first number."""
+    """Run bursts on each number of threads, each with new compilers and vocabularies, so that no cache knows
+    the schemas. The record has the bursts on the first number."""
     masks = differences = 0
     summaries: dict[int, Any] = {}
     each: list[Any] = []
     for count in threads:
-        schemas = [file.schema for file in files]
-        if summaries:
-            schemas = bursts.renamed(schemas, f"on {count} threads")
-        found = bench.run_bursts(schemas, size, count)
+        bench = make_bench()
+        found = bench.run_bursts([file.schema for file in files], size, count)
         for one in found:
             compared, differing = bursts.compare(one)
             masks, differences = masks + compared, differences + differing

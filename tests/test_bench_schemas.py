@@ -278,7 +278,7 @@ def test_times_of_calls_are_those_of_whole_documents() -> None:
 # --- Bursts ------------------------------------------------------------------------------------------------
 
 
-def test_bursts_on_several_numbers_of_threads_meet_no_cache(run_schemas: Ran) -> None:
+def test_bursts_on_several_numbers_of_threads(run_schemas: Ran) -> None:
     threads = ("--burst-threads", 1, "--burst-threads", 3)
     output, record = run_schemas("--burst", 2, *threads, "--no-llguidance")
     summary = record["summary"]
@@ -290,7 +290,13 @@ def test_bursts_on_several_numbers_of_threads_meet_no_cache(run_schemas: Ran) ->
         for found in summary["by_threads"].values():
             assert found[engine]["first_mask"]["count"] == 3
     assert "2 bursts of 2 new schemas" in output and "times as fast as on 1 threads" in output
-    assert burst.renamed([True, {"type": "null"}], "b") == [True, {"type": "null", "title": "b"}]
+
+
+def test_schemas_that_llguidance_refuses_are_in_no_burst(run_schemas: Ran) -> None:
+    pytest.importorskip("llguidance")
+    _, record = run_schemas("--burst", 4, "--llguidance")
+    assert record["summary"]["left_out"] == 1 and len(record["bursts"]) == 1
+    assert not any(one["refused"] for one in record["summary"]["engines"].values())
 
 
 def test_a_burst_is_served_by_two_threads_and_timed_from_its_beginning() -> None:

@@ -247,8 +247,8 @@ def _schemas(inputs: Inputs, sizes: Sizes) -> Iterator[Job]:
             yield _job(f"situ-{name}", 10 + 3 * count, *defaults, "--in-situ")
             if limit := sizes.option_schemas:
                 yield _job(f"options-{name}", 10 + 6 * limit, *bounded, *plain, "--limit", limit)
-            limit = sizes.burst * sizes.bursts
-            yield _job(f"burst-{name}", 15 + limit / 3, *files, "--burst", sizes.burst, "--limit", limit + 1)
+            limit = sizes.burst * sizes.bursts * 4 // 3 + 1  # llguidance refuses up to a seventh
+            yield _job(f"burst-{name}", 15 + limit / 3, *files, "--burst", sizes.burst, "--limit", limit)
             cold = ("--cold-caches", "--limit", sizes.cold_schemas, "--max-plain-seconds", "2")
             yield _job(f"cold-{name}", 15 + 12 * sizes.cold_schemas, *files, *plain, *cold)
 

@@ -127,7 +127,8 @@ def at_once(name: str, record: Record) -> Table:
         ["the same, CPU time", *(one["cpu"] for one in found)],
         ["refused", *(f"{one['refused']:,} of {bursts * size:,}" for one in found)],
     ]
-    note = f"{summary['masks']:,} first masks compared, {summary['differences']:,} differences."
+    note = f"{summary['masks']:,} first masks compared, {summary['differences']:,} differences. "
+    note += f"{summary['left_out']:,} other schemas were left out, as llguidance refuses them."
     threads = next(iter(summary.get("by_threads", {"2": None})))
     columns = [f"{size:,} new schemas at once, {'two' if threads == '2' else threads} threads"]
     columns += [versioned(one, record) for one in summary["engines"]]
