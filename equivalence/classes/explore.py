@@ -219,7 +219,12 @@ def _suffix_twins(
         # walking these suffixes finds other pending suffixes, which are walked in the next round
         seen = outcomes.count
         data, offsets, suffixes = strings_of(trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte)
-        nodes = by_level(*depth_first(data, offsets))
+        tree = depth_first(data, offsets)
+        account.claim(array_bytes(tree))
+        nodes = by_level(*tree)
+        account.claim(nodes.nbytes)
+        account.claim(0, array_bytes(tree))
+        del tree
         walks = Walks(space, nodes, trie.suffix_parent, suffixes, trie.longest, outcomes, displacement)
         walked = walks.walk_all(symbols, follow.returns)
         before = account.taken
@@ -227,7 +232,7 @@ def _suffix_twins(
             trie.suffix_byte[suffixes], walked.block_starts, walked.range_starts, walked.ranges, account
         )
         # the arrays that are kept are copied, and counted as part of the round
-        account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes)
+        account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes + nodes.nbytes)
         n_here = len(walked.event_starts) - 1
         rounds.append(Rounds(
             suffixes, np.full(len(suffixes), len(rounds)), range_sets + np.int32(n_sets), words,
