@@ -130,9 +130,9 @@ def plugin(stand_in_fixture, monkeypatch):  # noqa: F811
         name = "vllm.v1.core.sched.scheduler"
         module = ModuleType(name)
         exec(scheduler, vars(module))
-        monkeypatch.setitem(sys.modules, name, module)
-        for inner in ("vllm.v1.core", "vllm.v1.core.sched"):
-            monkeypatch.setitem(sys.modules, inner, ModuleType(inner))
+        # the stand-in takes them out again; monkeypatch would do so after the real vLLM is back
+        sys.modules.update({inner: ModuleType(inner) for inner in ("vllm.v1.core", "vllm.v1.core.sched")})
+        sys.modules[name] = module
         adapter.register()
         manager = sys.modules[MODULES[2]].StructuredOutputManager
         manager.validate_tokens = lambda self, request, tokens: tokens
