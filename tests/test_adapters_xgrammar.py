@@ -229,15 +229,20 @@ def test_draft_trees(strategy: str) -> None:
 
 
 def test_bitmasks_of_other_libraries() -> None:
-    bitmask = xgr.allocate_token_bitmask(1, INFO.vocab_size)
+    bitmask = xgr.allocate_token_bitmask(2, INFO.vocab_size)
 
     class Lent:
         """A tensor that supports only DLPack."""
 
         __dlpack__, __dlpack_device__ = bitmask.__dlpack__, bitmask.__dlpack_device__
 
-    assert xgr.GrammarMatcher(compiled("ebnf", "auto")).fill_next_token_bitmask(Lent())
-    assert ids_of(bitmask, INFO.vocab_size) == filled(xgrammar.GrammarMatcher(plainly("ebnf")))[1]
+    matchers = [xgr.GrammarMatcher(compiled("ebnf", "auto")) for _ in range(2)]
+    assert matchers[0].fill_next_token_bitmask(Lent())
+    expected = filled(xgrammar.GrammarMatcher(plainly("ebnf")))[1]
+    assert ids_of(bitmask[:1], INFO.vocab_size) == expected
+    bitmask.zero_()
+    xgr.BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, Lent())
+    assert [ids_of(row[None], INFO.vocab_size) for row in bitmask] == [expected, expected]
 
 
 # --- batches -------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import xgrammar
 
 import hybrid
 from adapters.xgrammar.errors import with_its_errors
+from adapters.xgrammar.matcher import tensor_of
 from hybrid.api.batch import rows_of, steps_of, texts_of, tokens_of
 
 ours = hybrid.BatchGrammarMatcher
@@ -42,7 +43,7 @@ class BatchGrammarMatcher(ours):
         debug_print: bool = False,
     ) -> None:
         """`xgrammar.BatchGrammarMatcher.batch_fill_next_token_bitmask`."""
-        given = _list_of(matchers)
+        given, bitmask = _list_of(matchers), tensor_of(bitmask)
         if _are_ours(given):
             return super().batch_fill_next_token_bitmask(given, bitmask, indices, debug_print)
         for matcher, row in zip(given, rows_of(given, indices), strict=True):

@@ -47,6 +47,13 @@ __all__ = [
 __getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
 
 
+def tensor_of(bitmask: Any) -> Any:
+    """The bitmask; as a tensor of the same memory if it is an array of another library."""
+    if not isinstance(bitmask, (torch.Tensor, np.ndarray)) and hasattr(bitmask, "__dlpack__"):
+        return from_dlpack(bitmask)
+    return bitmask
+
+
 class GrammarMatcher(hybrid.GrammarMatcher):
     """Follows one sequence through a grammar.
 
@@ -88,9 +95,7 @@ class GrammarMatcher(hybrid.GrammarMatcher):
 
     @with_its_errors
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
-        if not isinstance(bitmask, (torch.Tensor, np.ndarray)) and hasattr(bitmask, "__dlpack__"):
-            bitmask = from_dlpack(bitmask)
-        return super()._fill_row(bitmask, index, debug_print)
+        return super()._fill_row(tensor_of(bitmask), index, debug_print)
 
     def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
         if self._width:
