@@ -201,7 +201,7 @@ def test_a_grammar_that_is_wrong_stays_wrong(make, parser):
 
 
 @pytest.mark.parametrize("parser", [None, "bang"])
-def test_one_that_took_too_long_may_come_again(make, monkeypatch, parser):
+def test_one_that_took_too_long_may_come_again(make, monkeypatch, caplog, parser):
     monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "0.3")
     backend = make(reasoning_parser=parser)
     slow = json.dumps({"type": "string", "pattern": "^[a-z]{1,20000}$"})  # a minute, in XGrammar
@@ -209,6 +209,7 @@ def test_one_that_took_too_long_may_come_again(make, monkeypatch, parser):
     refused = request_of(backend, "json", slow)
     assert isinstance(refused, stand_in.InvalidGrammarObject) and "seconds" in refused.error_message
     assert time.monotonic() - began < 20 and not backend.cache
+    assert "Compiling a grammar (json) exceeded a limit" in caplog.text  # without the schema
     backend.set_cache(("json", slow), stand_in.InvalidGrammarObject("SGLang has waited for too long"))
     assert not backend.cache
 
@@ -228,6 +229,7 @@ def test_the_least_recently_used_goes_first(sglang):
         cache["json", name] = name
     assert cache.get(("json", "a")) == "a" == cache["json", "a"]
     assert ("json", "b") in cache and cache.bytes == 8
+    assert cache.get(("json", "c"), "nothing") == "nothing" and cache.get(("json", "c")) is None
     cache["json", "c"] = "c"
     assert [*cache] == [("json", "a"), ("json", "c")] and cache.bytes == 8
     sizes["c"] = 7  # it has grown
@@ -338,6 +340,8 @@ def test_a_draft_whose_mask_fails_does_not_harm_the_others(pair, monkeypatch):
     with monkeypatch.context() as context:
         breaking(context, broken, "fill_next_token_bitmask")
         assert mask_of(broken) == [STOP]
+    broken.rollback(0)
+    assert mask_of(broken) == [STOP]
     broken.rollback(1)
     broken.accept_token(ord("a"))  # the draft beside it
     assert mask_of(broken) == [*DIGITS, ord("a")]

@@ -115,7 +115,11 @@ def test_a_grammar_that_is_behind_or_has_failed_gets_no_chain(make, monkeypatch,
     grammar = request_of(backend, "ebnf", 'root ::= "xabcd" [0-9]')
     grammar.accept_token(ord("x"))
     made, overlapping = worker.NGRAMWorker(6, Corpus()), worker.NGRAMWorker(6, Corpus(), enable_overlap=True)
-    assert made._prepare_draft_tokens(batch_of([grammar], [[120, 97]]))[0][1] == 7
+    for last in (97, 121):
+        assert made._prepare_draft_tokens(batch_of([grammar], [[120, last]]))[0][1] == 7
+    unread = request_of(backend, "ebnf", 'root ::= "xabcd"')
+    assert made._prepare_draft_tokens(batch_of([unread], [[120]]))[0][1] == 7
+    assert not caplog.records
     assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]], needs_sync=False))[0][1] == 7
     assert overlapping._prepare_draft_tokens(batch_of([grammar], [[120]]))[0][1] == ord("a")
     with monkeypatch.context() as context:

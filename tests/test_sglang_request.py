@@ -1,5 +1,6 @@
 """Requests in the SGLang adapter, with a stand-in for SGLang: stop tokens, limits, notices."""
 
+import gc
 import logging
 import random
 import sys
@@ -80,8 +81,9 @@ def test_stop_tokens_that_are_text_elsewhere_are_none_in_strings(serve):
 
 def test_ids_that_a_grammar_names_are_left_to_it(serve):
     ask = serve()
-    request = ask("1", "ebnf", f'root ::= "a" Token({EOT}) "b"', stop_token_ids={EOT, TILDE, SIZE + 7, -1})
-    for token, wanted in ((ord("a"), [EOT]), (EOT, [ord("b")]), (ord("b"), [TILDE, STOP])):
+    stops = {EOT, TILDE, 0, SIZE, SIZE + 7, -1}
+    request = ask("1", "ebnf", f'root ::= "a" Token({EOT}) "b"', stop_token_ids=stops)
+    for token, wanted in ((ord("a"), [EOT]), (EOT, [ord("b")]), (ord("b"), [0, TILDE, STOP])):
         request.grammar.accept_token(token)
         assert mask_of(request.grammar) == wanted
 
@@ -112,6 +114,24 @@ def test_an_error_ends_a_request_as_one(serve, monkeypatch):
     assert "after an error" in request.finished_reason.message
 
 
+def test_the_first_error_of_a_request_stays(serve):
+    request = serve()("1", "ebnf", EBNF)
+    request.finished_reason = first = FINISH_ABORT("the client has gone", 499, "ClientClosedRequest")
+    request.grammar.served_request.abort("a token is not allowed")
+    assert request.finished_reason is first and request.to_finish is None
+
+
+def test_a_grammar_may_outlive_its_request(serve):
+    ask = serve()
+    request = ask("1", "json", LOOSE)
+    served = request.grammar.served_request
+    del request
+    gc.collect()
+    assert served._request() is None
+    served.abort("a token is not allowed")
+    served.report_limit_error("there is no room")
+
+
 # --- Notices ---------------------------------------------------------------------------------------------
 
 
@@ -139,7 +159,8 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
     assert field["not_writable"][0]["pointer"] == "/properties/a/pattern" and field["n_not_writable"] == 1
     streamer = sys.modules[STREAMER].SchedulerOutputStreamer()  # type: ignore[attr-defined]
     assert streamer.is_request_level_customized_info_key("equimask")
-    assert not streamer.is_request_level_customized_info_key("other")
+    for name in ("another", "other"):
+        assert not streamer.is_request_level_customized_info_key(name)
 
 
 def test_the_operators_hook_is_found_when_the_scheduler_starts(serve):
