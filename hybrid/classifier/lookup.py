@@ -37,6 +37,7 @@ from cython.cimports.hybrid.classifier.step_cache import StepCache, following, f
 
 from equivalence import BudgetExceeded
 from equivalence.arrays.records import Kind
+from hybrid.values.mask_time import limited
 
 check_source(__name__)
 
@@ -318,10 +319,11 @@ def look_ahead_masks(asked: list) -> None:
         by_session.setdefault(follower.session, []).append((follower, config))
     for session, group in by_session.items():
         follower = group[0][0]
-        # a time limit is for each mask alone
-        is_free = follower.mask_seconds is None
-        if is_free and len(group) > 1 and follower.is_current(session):
+        if len(group) > 1 and follower.is_current(session):
             configs = np.array([config for _, config in group], np.int64)
-            # if the tables are full, each sequence handles that itself
-            with follower.classifier.lock, contextlib.suppress(BudgetExceeded):
+            # if the tables are full or the time is over, each sequence handles that itself
+            with (
+                follower.classifier.lock, contextlib.suppress(BudgetExceeded),
+                limited(session.store.account, follower.mask_seconds),
+            ):  # fmt: skip
                 session.store.class_masks(configs, np.empty(len(group), np.int64))

@@ -1,3 +1,5 @@
+# cython: language_level=3
+# mypy: ignore-errors
 """The time limit of one mask, and of one token, `Budget.mask_seconds`.
 
 What: `limited` stops the kernels that compute a mask or read a token; `check_time` checks afterwards, where
@@ -10,13 +12,17 @@ was computed before a stop is kept, so the next attempt gets further.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import perf_counter
-from typing import Any
+
+import cython
+from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.deadline.clock import read
+from cython.cimports.equivalence.deadline.deadline import Deadline, Stop
+from cython.cimports.equivalence.source_check import check_source
 
 from equivalence import BudgetExceeded
-from equivalence.deadline import Deadline
+
+check_source(__name__)
 
 A_TOKEN, A_TEXT = "reading a token", "reading a text"
 """The phases of a token and of a text, for errors."""
@@ -37,20 +43,18 @@ def too_slow(phase: str, seconds: float, most: float) -> TooSlow:
     )
 
 
+@cython.cclass
 class _StepDeadline(Deadline):
     """The end of one mask, token or text."""
 
-    def __init__(self, most: float) -> None:
-        super().__init__(most)
-        self._began, self._most = perf_counter(), most
-
     def error(self, phase: str) -> BudgetExceeded:
-        return too_slow(phase, perf_counter() - self._began, self._most)
+        return too_slow(phase, read() - self._ends + self.seconds, self.seconds)
 
 
-@contextmanager
-def limited(account: Any, most: float | None, phase: str = "a mask") -> Iterator[None]:
-    """Limit the time of a ``with`` statement.
+@cython.final
+@cython.cclass
+class limited:  # noqa: N801 - called like a function
+    """Limits the time of a ``with`` statement.
 
     Args:
         account: of the tables that are computed, `equivalence.arrays.account.Account`.
@@ -60,18 +64,24 @@ def limited(account: Any, most: float | None, phase: str = "a mask") -> Iterator
     Raises:
         TooSlow: the time is up. The tables are still valid.
     """
-    if most is None:
-        yield
-        return
-    deadline = _StepDeadline(most)
-    with deadline.stopping(phase) as stop:
-        account.stop_by(stop)
-        try:
-            yield
-        finally:
-            account.stop_by(None)
-    if deadline.is_over:
-        raise deadline.error(phase)
+
+    _account: Account
+    _deadline: _StepDeadline
+    _phase: object
+
+    def __init__(self, account: Account, most: float | None, phase: str = "a mask") -> None:
+        self._account, self._phase = account, phase
+        self._deadline = None if most is None else _StepDeadline(most)
+
+    def __enter__(self) -> None:
+        if self._deadline is not None:
+            self._account.stop_by(Stop(self._deadline, self._phase))
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._deadline is not None:
+            self._account.stop_by(None)
+            if kind is None and self._deadline.passed(read()):
+                raise self._deadline.error(self._phase)
 
 
 def seconds_of_text(most: float | None, text: bytes) -> float | None:
