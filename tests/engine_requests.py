@@ -32,6 +32,7 @@ WRONG_SETTINGS = [
     ("_COMPILE_SECONDS", "two", "must be a positive number of seconds"),
     ("_COMPILE_SECONDS", "0", "must be a positive number of seconds"),
     ("_COMPILE_SECONDS", "inf", "must be a positive number of seconds"),
+    ("_MASK_SECONDS", "0", "must be a positive number of seconds"),
     ("_TOKEN_LIMITS", "yes", "must be 0 (the default) or 1"),
     ("_DRAFTS", "yes", "must be 0 (the default) or 1"),
     ("_FORMATS", "yes", "must be 1 (the default) or 0"),

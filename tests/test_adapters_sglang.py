@@ -7,6 +7,7 @@ import time
 import pytest
 
 from adapters.xgrammar import BatchGrammarMatcher
+from hybrid import Budget
 from tests import sglang_stand_in as stand_in
 from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, bits, mask_of
@@ -148,7 +149,9 @@ def test_ranks_decide_alike(make, tp_size, pp_size):
     backend = make(tp_size=tp_size, pp_size=pp_size)
     assert backend.grammar_compiler.hybrid.stats()["compilations"] > 3 and not backend.cache  # it is warm
     for compiler in (backend.grammar_compiler, backend._framing_compiler):
-        assert compiler.hybrid.deterministic == (tp_size * pp_size > 1)
+        several = tp_size * pp_size > 1
+        assert compiler.hybrid.deterministic == several
+        assert compiler.hybrid.budget.mask_seconds == (None if several else 2.0)
     assert mask_of(request_of(backend, "ebnf", EBNF)) == [*DIGITS, ord("a")]
 
 
@@ -169,10 +172,10 @@ def test_what_cannot_be_read_is_an_error_at_start(make, monkeypatch, wrong):
 
 
 def test_bounds_of_the_operator_are_the_compilers(make, monkeypatch):
-    monkeypatch.setenv("EQUIMASK_SGLANG_COMPILE_SECONDS", "2.5")
-    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "7")
+    for name, value in (("COMPILE_SECONDS", "2.5"), ("MASK_SECONDS", "0.5"), ("CACHE_MB", "7")):
+        monkeypatch.setenv(f"EQUIMASK_SGLANG_{name}", value)
     backend = make()
-    assert backend.grammar_compiler.hybrid.budget.seconds == 2.5
+    assert backend.grammar_compiler.hybrid.budget == Budget(seconds=2.5, mask_seconds=0.5)
     assert backend.grammar_compiler.cache_limit_bytes == backend.cache.limit == 7 * 2**20
 
 

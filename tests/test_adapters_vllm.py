@@ -13,6 +13,7 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
+from hybrid import Budget
 from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, mask_of
 from tests.vllm_stand_in import BACKEND, FRONT_MODULES, MANAGER, MODULES, config, installed
@@ -243,9 +244,21 @@ def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, wrong):
 
 
 def test_bounds_of_the_operator_are_the_compilers(engine):
-    engine(COMPILE_SECONDS="2.5")
+    engine(COMPILE_SECONDS="2.5", MASK_SECONDS="0.5")
     warm = sys.modules[MODULES[2]].XgrammarBackend.warm  # type: ignore[attr-defined]
-    assert warm.compiler.hybrid.budget.seconds == 2.5
+    assert warm.compiler.hybrid.budget == Budget(seconds=2.5, mask_seconds=0.5)
+
+
+def test_a_token_that_takes_too_long_ends_its_request(engine, caplog):
+    """Each "a" may be read in more ways than the one before it: the 200th takes a second."""
+    made = engine(MASK_SECONDS="0.02")
+    slow = made.grammar_init("ebnf", 'root ::= (("a"{0,500} "b"?){0,500} "c"?){0,500}')
+    began = time.monotonic()
+    while slow.accept_token(ord("a")):
+        assert time.monotonic() - began < 20
+    assert slow.has_failed and mask_of(slow) == [STOP]
+    assert "Budget.mask_seconds" in caplog.text
+    assert mask_of(made.grammar_init("ebnf", EBNF)) == [*DIGITS, ord("a")]
 
 
 def test_a_grammar_that_takes_too_long_fails_alone(engine):

@@ -29,7 +29,7 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
 
     Args:
         tokenizer_info, **options: see `adapters.xgrammar.GrammarCompiler`. There are no more threads than
-            cores.
+            cores. If it is `deterministic`, masks and tokens have no time limit.
         settings: the operator's settings.
 
     Raises:
@@ -37,8 +37,9 @@ class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
     """
 
     def __init__(self, tokenizer_info: xgrammar.TokenizerInfo, *, settings: Settings, **options: Any) -> None:
+        mask_seconds = None if options.get("deterministic") else settings.mask_seconds()
         bounds: dict[str, Any] = {
-            "budget": Budget(seconds=settings.compile_seconds()),
+            "budget": Budget(seconds=settings.compile_seconds(), mask_seconds=mask_seconds),
             "semantics": settings.semantics(), "max_whitespace_cnt": settings.max_whitespace_cnt(),
             "assert_formats": settings.assert_formats(),
         }  # fmt: skip

@@ -1,7 +1,8 @@
 """Operators' settings in environment variables, read when the engine starts.
 
-What: `Settings` reads whether an engine's adapter is enabled, the budget of one compilation, and whether to
-report notices and to complete texts within their token limits. Adapters add their own settings.
+What: `Settings` reads whether an engine's adapter is enabled, the time limits of compilations, masks and
+tokens, and whether to report notices and to complete texts within their token limits. Adapters add their own
+settings.
 When: in every process of the engine. Child processes inherit the environment.
 Limits: a wrong value is an error at the start, and is never replaced by a default.
 """
@@ -14,6 +15,7 @@ import re
 from dataclasses import dataclass
 
 DEFAULT_SECONDS = 30.0
+DEFAULT_MASK_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,10 @@ class Settings:
     def compile_seconds(self) -> float:
         """Return the time limit of one compilation in seconds."""
         return positive(f"{self.enabled}_COMPILE_SECONDS", DEFAULT_SECONDS, "seconds")
+
+    def mask_seconds(self) -> float:
+        """Return the time limit of one mask, and of reading one token, in seconds."""
+        return positive(f"{self.enabled}_MASK_SECONDS", DEFAULT_MASK_SECONDS, "seconds")
 
 
 def switch(name: str, default: bool, otherwise: str) -> bool:

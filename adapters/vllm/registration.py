@@ -80,6 +80,7 @@ def register() -> None:
         return
     # report wrong values here, and not to each request
     SETTINGS.compile_seconds()
+    SETTINGS.mask_seconds()
     SETTINGS.drafts()
     SETTINGS.keeps_limits()
     SETTINGS.assert_formats()
