@@ -242,40 +242,45 @@ class CompiledGrammar:
         """Bytes that `completions`, `explainer` and `fallback` hold; 0 if nobody has used them."""
         made: Completions | None = self.__dict__.get("completions")
         words: Explainer | None = self.__dict__.get("explainer")
-        other: CompiledGrammar | None = self.__dict__.get("fallback")
+        other: CompiledGrammar | str | None = self.__dict__.get("_in_xgrammar")
         size = (0 if made is None else made.nbytes) + (0 if words is None else words.nbytes)
-        return size + (0 if other is None else other.memory_size_bytes)
+        return size + (other.memory_size_bytes if isinstance(other, CompiledGrammar) else 0)
 
-    @cached_property
+    @property
     def fallback(self) -> CompiledGrammar:
         """The same grammar in plain XGrammar, compiled when a matcher first exceeds the budget, or reads an
         id as an id and as text at once (`hybrid.classifier.token_ids`).
 
         Raises:
-            BudgetExceeded: it is a Lark grammar, or compiling it exceeds the budget.
+            BudgetExceeded: it is a Lark grammar, or it could not be compiled, which is tried only once.
         """
+        made = self._in_xgrammar
+        if isinstance(made, str):
+            raise BudgetExceeded(made)
+        return made
+
+    @cached_property
+    def _in_xgrammar(self) -> CompiledGrammar | str:
+        """`fallback`, or why there is none: otherwise each step of a matcher would try it again."""
         if self.budget is None or isinstance(self.grammar, LarkGrammar):
-            raise BudgetExceeded(
+            return (
                 "a matcher needs more memory than Budget.table_bytes, and a Lark grammar has no other "
                 "strategy; raise Budget.table_bytes"
             )
-        grammar = in_xgrammar(self.grammar)
-        serialized = read_grammar(grammar).whole()
-        safe = as_changed(grammar, serialized, shield_root(serialized))
         engines = Engines(self.vocabulary, 1, Guard(self.budget))
-        made = CompiledGrammar(
+        try:
+            grammar = in_xgrammar(self.grammar)
+            serialized = read_grammar(grammar).whole()
+            safe = as_changed(grammar, serialized, shield_root(serialized))
+            engine = engines.whole(safe, Deadline(self.budget.seconds))
+        except (BudgetExceeded, GrammarError) as error:
+            return f"a matcher cannot continue in plain XGrammar: {error}"
+        return CompiledGrammar(
             strategy="engine",
             reason="some matchers need more memory than Budget.table_bytes, or read a token both as text and "
             "as an id; they run in plain XGrammar",
-            vocabulary=self.vocabulary, grammar=grammar,
-            engine=engines.whole(safe, Deadline(self.budget.seconds)),
-            mask_seconds=self.mask_seconds,
+            vocabulary=self.vocabulary, grammar=grammar, engine=engine, mask_seconds=self.mask_seconds,
         )  # fmt: skip
-        self.note(
-            "some matchers continued on strategy 'engine', because they needed more memory than "
-            "Budget.table_bytes, or read a token both as text and as an id"
-        )
-        return made
 
     @cached_property
     def has_texts_without_end(self) -> bool:

@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from equivalence import BudgetExceeded, MatcherError, Vocabulary
+from equivalence import BudgetExceeded, GrammarError, MatcherError, Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
@@ -166,10 +166,13 @@ def test_a_stop_token_without_text_that_is_overridden_is_nothing() -> None:
         assert matcher.fill_next_token_bitmask(allocate_token_bitmask(1, VOCABULARY.size))
 
 
+AMBIGUOUS = 'root ::= (("a"{0,500} "b"?){0,500} "x"?){0,500}'
+
+
 def test_reading_again_in_the_engine_is_limited() -> None:
     """XGrammar takes seconds for these letters, and minutes for more."""
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(mask_seconds=0.1))
-    compiled = compiler.compile_grammar('root ::= (("a"{0,500} "b"?){0,500} "x"?){0,500}')
+    compiled = compiler.compile_grammar(AMBIGUOUS)
     matcher = GrammarMatcher(compiled)
     for _ in range(12):
         assert matcher.accept_token(0)
@@ -178,3 +181,37 @@ def test_reading_again_in_the_engine_is_limited() -> None:
         matcher._follower._fallback_follower(12)
     assert mask_of(matcher) == before and matcher.accept_token(0)
     matcher._follower._fallback_follower(3)
+
+
+def test_a_failed_hand_over_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    def refuse(*arguments: object) -> None:
+        calls.append(arguments)
+        raise GrammarError("XGrammar cannot compile the grammar")
+
+    monkeypatch.setattr("hybrid.guard.Guard.compile", refuse)
+    compiled = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=20_000)).compile_grammar(AMBIGUOUS)
+    before = compiled.reason
+    for _ in range(3):
+        with pytest.raises(
+            BudgetExceeded, match="cannot continue in plain XGrammar: XGrammar cannot compile"
+        ):
+            GrammarMatcher(compiled).accept_token(9)
+    assert len(calls) == 1 and compiled.reason == before
+
+
+def test_reading_again_in_the_engine_ends_like_a_compilation() -> None:
+    compiled = GrammarCompiler(VOCABULARY).compile_grammar(AMBIGUOUS)
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string("a") and compiled.fallback.strategy == "engine"
+    before = compiled.reason
+    object.__setattr__(compiled, "budget", Budget(seconds=1e-9))
+    with pytest.raises(
+        BudgetExceeded, match=r"reading the text again in plain XGrammar; raise Budget\.seconds"
+    ):
+        matcher._follower._fallback_follower(1)
+    assert compiled.reason == before
+    object.__setattr__(compiled, "budget", Budget())
+    matcher._follower._fallback_follower(1)
+    assert "on strategy 'engine', because they needed more memory" in compiled.reason

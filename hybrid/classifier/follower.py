@@ -25,10 +25,13 @@ from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import A_TEXT, A_TOKEN, TooSlow, check_time, limited, seconds_of_text
+from hybrid.values.mask_time import A_TEXT, A_TOKEN, StepDeadline, TooSlow, limited, seconds_of_text
 
 MOST_FORCED_BYTES = 1 << 16
 """The maximum length of a jump-forward string in bytes: `root ::= "a" root` forces infinitely many."""
+
+OUTGROWN = "needed more memory than Budget.table_bytes"
+"""Why most matchers continue on the fallback strategy."""
 
 Answer = TypeVar("Answer")
 
@@ -142,8 +145,7 @@ class ClassifierFollower(CachedSequence, Follower):
         try:
             return self._ask(lambda session: self._step(session, token))
         except ReadBothWays:
-            self.compiled.note("a matcher read a token both as text and as an id")
-            other = self._fallback_follower(self.n_steps)
+            other = self._fallback_follower(self.n_steps, "read a token both as text and as an id")
             self.classifier.has_handed_over = True  # there is another strategy
             raise ReplaceFollower(other) from None
 
@@ -201,22 +203,28 @@ class ClassifierFollower(CachedSequence, Follower):
                 self.classifier.renew()
                 return question(self._current())
 
-    def _fallback_follower(self, steps: int) -> EngineFollower:
+    def _fallback_follower(self, steps: int, why: str = OUTGROWN) -> EngineFollower:
         """A follower of the fallback strategy that has read the first steps.
 
+        Args:
+            steps: how many.
+            why: what the matcher did.
+
         Raises:
-            BudgetExceeded: there is no other strategy, or reading again takes too long (`TooSlow`).
+            BudgetExceeded: there is no other strategy, or reading again takes longer than the text may take
+                (`TooSlow`), or than a compilation if there is no such limit.
         """
         other = EngineFollower(self.compiled.fallback, self.stops, self.ends_without_stop, self._temperature)
         history = self.read(steps)
-        began = perf_counter()
         seconds = seconds_of_text(self.mask_seconds, joined(history, self.tokens))
+        deadline = Deadline(self.compiled.budget.seconds) if seconds is None else StepDeadline(seconds)
         for read in history:
             taken = other.accept_string(read) if isinstance(read, bytes) else (
                 other.accept_token(self.stops[0] if read is None else read)
             )  # fmt: skip
             assert taken, "the fallback strategy must accept what the classifier accepted"
-            check_time(began, seconds, "reading the text again in plain XGrammar")
+            deadline.check("reading the text again in plain XGrammar")
+        self.compiled.note(f"some matchers continued on strategy 'engine', because they {why}")
         return other
 
     # going back

@@ -44,7 +44,7 @@ def too_slow(phase: str, seconds: float, most: float) -> TooSlow:
 
 
 @cython.cclass
-class _StepDeadline(Deadline):
+class StepDeadline(Deadline):
     """The end of one mask, token or text."""
 
     def error(self, phase: str) -> BudgetExceeded:
@@ -66,12 +66,12 @@ class limited:  # noqa: N801 - called like a function
     """
 
     _account: Account
-    _deadline: _StepDeadline
+    _deadline: StepDeadline
     _phase: object
 
     def __init__(self, account: Account, most: float | None, phase: str = "a mask") -> None:
         self._account, self._phase = account, phase
-        self._deadline = None if most is None else _StepDeadline(most)
+        self._deadline = None if most is None else StepDeadline(most)
 
     def __enter__(self) -> None:
         if self._deadline is not None:
