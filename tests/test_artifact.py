@@ -327,6 +327,12 @@ def test_a_forged_header_is_refused(header: dict[str, Any]) -> None:
     assert "malformed" in refused(forged(header))
 
 
+def test_a_schema_with_half_of_a_surrogate_pair_is_kept() -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy="classifier", semantics="json-schema")
+    compiled = compiler.compile_json_schema('{"title": "\ud800", "type": "integer"}')
+    assert from_bytes(to_bytes(compiled), VOCABULARY).schema == compiled.schema
+
+
 def test_a_forged_schema_is_refused() -> None:
     text = np.frombuffer("é".encode(), np.uint8)
     assert "options of its schema" in refused(forged(schema=text))

@@ -134,6 +134,7 @@ def _explored(
     starts, pairs = known.pendings.lists()
     masks, units = known.masks.lists()[1], known.units.lists()[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.net
+    text = b"" if schema is None else schema.text.encode("utf-8", "surrogatepass")
     arrays: Arrays = {
         "final": final,
         "edge_lengths": np.diff(edge_starts),
@@ -150,7 +151,7 @@ def _explored(
         "rows": rows.T,  # by columns, which compress to two thirds of the size
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
-        "schema": np.frombuffer(b"" if schema is None else schema.text.encode(), np.uint8),
+        "schema": np.frombuffer(text, np.uint8),
     }
     header = {
         "schema": None if schema is None else [schema.strict_mode, schema.any_order],

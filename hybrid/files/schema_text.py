@@ -37,6 +37,6 @@ def schema_of(header: dict[str, Any], arrays: Arrays) -> SchemaText | None:
             raise malformed(f"what was left out of its schema is {left_out!r}")
         left_out = tuple(Relaxation(*one) for one in left_out)
     try:
-        return SchemaText(text.decode(), options[0], options[1], left_out)
+        return SchemaText(text.decode("utf-8", "surrogatepass"), options[0], options[1], left_out)
     except UnicodeDecodeError as error:
         raise malformed(f"its schema is not UTF-8 ({error})") from error
