@@ -17,6 +17,7 @@ while a grammar is compiled.
 from __future__ import annotations
 
 import concurrent.futures.thread  # noqa: F401 - its fork handler and that of logging must come before ours
+import contextlib
 import functools
 import itertools
 import logging
@@ -83,11 +84,12 @@ def in_child(call: Callable[[], object]) -> None:
     _in_child.add(call)
 
 
-def with_registered_properties(owner: type[Owner]) -> type[Owner]:
-    """Register the locks of a class's `functools.cached_property`; before Python 3.12, each has one."""
+def with_unlocked_properties(owner: type[Owner]) -> type[Owner]:
+    """Remove the locks of a class's `functools.cached_property`. Before Python 3.12, each has one for all
+    objects of the class, so that they wait for each other, whatever their deadlines are."""
     for value in vars(owner).values():
         if isinstance(value, functools.cached_property) and hasattr(value, "lock"):
-            registered(value.lock, Order.SLOW)
+            value.lock = contextlib.nullcontext()
     return owner
 
 

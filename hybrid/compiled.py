@@ -49,7 +49,7 @@ _noting = forks.registered(threading.Lock(), forks.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CompiledGrammar:
     """A grammar ready for matchers.

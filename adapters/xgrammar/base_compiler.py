@@ -44,7 +44,7 @@ VOCABULARIES = IdentityCache(_vocabulary_of)
 of them describe the same tokenizer, so each object has its own: keep it and pass it again."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class BaseCompiler:
     """How grammars are compiled for one tokenizer.
 

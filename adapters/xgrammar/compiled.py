@@ -24,7 +24,7 @@ from hybrid.json_schema import in_xgrammar
 from hybrid.lark import LarkGrammar
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class CompiledGrammar(xgrammar.CompiledGrammar):
     """A grammar ready for matchers. `GrammarCompiler` makes them.
 

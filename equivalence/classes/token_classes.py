@@ -17,7 +17,7 @@ from equivalence import forks
 from equivalence.runs.order import ByteOrder, ClassRuns, tokens_of
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 @dataclass(frozen=True, eq=False)
 class TokenClasses:
     """The token classes of a grammar for a vocabulary.

@@ -43,7 +43,7 @@ FILE_BYTES = {"data": 2**26, "lens": 2**24, "stop_ids": 2**24, "special_ids": 2*
 262,144 ids. A compressed file of 200 KB may contain that much."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Vocabulary:
     """The bytes of each token id, with stop ids, special ids and the padding of the logits.
 

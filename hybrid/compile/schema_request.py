@@ -41,7 +41,7 @@ _MAY_BE_ZERO = re.compile(r"\\(?:u00[0-7]|u\{|[UxXcCoO0])")
 expressions."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 @dataclass(frozen=True, eq=False)
 class JsonSchemaRequest(Converted):
     """A JSON schema.

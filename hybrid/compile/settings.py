@@ -15,7 +15,7 @@ from equivalence import forks
 from hybrid.values.budget import Budget, OnBudget
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 @dataclass(frozen=True)
 class Settings:
     """The settings of a compiler that its results depend on, besides the vocabulary.

@@ -26,7 +26,7 @@ from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import LarkGrammar
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Explainer:
     """Reads texts of one grammar, to find words for places in them.
 

@@ -47,7 +47,7 @@ def canonical_numbers() -> Automaton:
     return found
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Counts:
     """For each nonterminal of one schema, its number of values; None: more than `MOST_COUNTED`.
 

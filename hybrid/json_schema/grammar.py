@@ -220,7 +220,7 @@ def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[],
         raise nonterminals.placed(error, one.formula) from error.__cause__
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class SchemaGrammar:
     """The grammar of the JSON texts whose values are valid under a schema.
 

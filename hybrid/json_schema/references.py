@@ -37,7 +37,7 @@ _UNNAMED = "urn:schema"
 """The address given to a schema without one, if dynamic references need an address."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Documents:
     """Documents that references may lead to.
 

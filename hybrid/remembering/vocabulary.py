@@ -26,7 +26,7 @@ _NOT_BETWEEN = bytes(set(range(256)) - set(b" \t\n\r,:"))
 """All bytes but those that stand between values."""
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Kinds:
     """Tokens by what they may end.
 

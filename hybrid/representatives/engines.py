@@ -17,7 +17,7 @@ from hybrid.guard import Guard
 from hybrid.xgrammar.sanitize import prefix_closed
 
 
-@forks.with_registered_properties
+@forks.with_unlocked_properties
 class Engines:
     """XGrammar's compiler for one vocabulary.
 
