@@ -22,6 +22,7 @@ from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.cases import Case, split
 from hybrid.json_schema.conditional import build_conditional
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
+from hybrid.json_schema.equality import are_distinct
 from hybrid.json_schema.exhaustion import ends_by_new_items
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.languages.numbers import shortest_text
@@ -40,8 +41,8 @@ def build_array(nonterminals: Nonterminals, of: Nonterminal) -> None:
     """
     formulas = nonterminals.formulas
     automaton = of.array = ArrayAutomaton()
-    rest, automaton.is_unique, values = _without_unique(nonterminals, of.arrays)
     unique = formulas.atom(("unique",))
+    rest, automaton.is_unique, values = _without_unique(nonterminals, _without_known(nonterminals, of.arrays))
     if unique in rest.atoms and values is None:
         automaton.is_conditional = True
         build_conditional(nonterminals, automaton, rest)
@@ -152,6 +153,32 @@ def _with_counts(formulas: Formulas, formula: Formula) -> Formula:
         for part in (formula.args if formula.op == "and" else (formula,))
         if part.op == "atom" and part.args[0] == "items"
     )
+
+
+def _without_known(nonterminals: Nonterminals, formula: Formula) -> Formula:
+    """Replace what is known of the items of listed arrays. It decides `uniqueItems` for them; if all arrays
+    are listed, nothing else of `uniqueItems` is left."""
+    arrays, formulas = nonterminals.assertions.arrays, nonterminals.formulas
+    known = [atom for atom in formula.ordered_atoms if atom.args[0] == "known"] if arrays else []
+    if not known:
+        return formula
+    true, false, unique = formulas.true, formulas.false, formulas.atom(("unique",))
+    if unique not in formula.atoms:  # the other atoms of a listed array imply what is known
+        return formulas.substitute(formula, dict.fromkeys(known, true))
+    distinct: dict[Formula, bool] = {}
+    for atom in known:
+        nonterminals.check()
+        distinct[atom] = are_distinct(arrays[atom.args[1]])
+    cases = []  # what is left of the formula if items are distinct, and if two are equal
+    for case in (True, False):
+        contrary = {atom: false for atom in known if distinct[atom] != case}
+        left = formulas.substitute(formula, {**contrary, unique: formulas.constant(case)})
+        if formulas.substitute(left, dict.fromkeys(known, false)) is not false:
+            not_unique = formulas.negation(unique)
+            decided = {atom: unique if distinct[atom] else not_unique for atom in known}
+            return formulas.substitute(formula, decided)
+        cases.append(left)
+    return formulas.substitute(formulas.disjunction(cases), dict.fromkeys(known, true))
 
 
 def _without_unique(

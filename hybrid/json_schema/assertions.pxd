@@ -8,6 +8,7 @@ cdef class Assertions:
     cdef readonly Locations locations
     cdef readonly object strings
     cdef readonly PropertySets sets
+    cdef readonly dict arrays
     cdef frozenset _keywords
     cdef dict _expanded
     cdef dict _atoms

@@ -71,6 +71,7 @@ class Assertions:
     Attributes:
         formulas, locations, strings: the arguments.
         sets: the property sets of the schema.
+        arrays: the arrays in `enum` and `const`, by the formulas of their items.
     """
 
     def __init__(self, formulas: Formulas, locations: Locations, strings: Strings) -> None:
@@ -79,6 +80,7 @@ class Assertions:
         self._keywords = locations.dialect.keywords
         self._expanded, self._referred, self._under_way = {}, {}, set()
         self._atoms = {}  # of each location
+        self.arrays = {}
 
     def root(self) -> Formula:
         """Return the formula of the whole schema."""
@@ -310,8 +312,11 @@ class Assertions:
 
     def _array_constant(self, value: list) -> Formula:
         limits.check_deadline()
-        items = items_atom(self.formulas, tuple([self.constant(one) for one in value]), self.formulas.false)
-        return self.formulas.conjunction((items, count_atom(self.formulas, len(value))))
+        formulas = self.formulas
+        items = items_atom(formulas, tuple([self.constant(one) for one in value]), formulas.false)
+        self.arrays[items] = value
+        known = formulas.atom(("known", items))
+        return formulas.conjunction((items, count_atom(formulas, len(value)), known))
 
     def _number(self, location: Location) -> list:
         schema, formulas = location.schema, self.formulas

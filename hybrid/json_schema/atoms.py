@@ -19,7 +19,8 @@ An atom's content begins with its kind:
   keys satisfy `PropertySet` s;
 - for the rest of an array: ``("items", f, a)``: the first item satisfies f, and atom a holds behind it;
   ``("items", f, None)``: all items satisfy f; ``("contains", f, n)``: at least n items satisfy f;
-  ``("count", n)``: it has at least n items; ``("unique",)``: no two items are equal.
+  ``("count", n)``: it has at least n items; ``("unique",)``: no two items are equal; ``("known", f)``: they
+  are the items of the array in `enum` or `const` whose items satisfy f (`build_array` replaces it).
 
 Objects and arrays are read by Brzozowski derivatives of such formulas (Brzozowski: Derivatives of Regular
 Expressions, 1964): an atom describes the rest of the value, and a key or an item turns it into an atom

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any
 
 from hybrid.json_schema.automata import ArrayAutomaton, Edge, Nonterminal, ObjectAutomaton
+from hybrid.json_schema.equality import are_distinct, key_of
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.layout import is_text
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -27,24 +28,6 @@ _HALF = re.compile("[\ud800-\udfff]")
 def _quoted(text: str) -> str:
     """Return the text as JSON, with no escapes that are not necessary."""
     return _HALF.sub(lambda half: f"\\u{ord(half[0]):x}", json.dumps(text, ensure_ascii=False))
-
-
-def key_of(value: Any) -> Any:
-    """Return a key that is the same for equal JSON values and different for others. 1 and 1.0 are equal, 1
-    and true are not; objects are equal if they have the same keys and values in any order."""
-    if isinstance(value, bool) or value is None:
-        return value, "constant"
-    if isinstance(value, float):
-        return Fraction(repr(value))
-    if isinstance(value, (int, Decimal)):
-        return Fraction(value)
-    if isinstance(value, list):
-        return "array", tuple(map(key_of, value))
-    if isinstance(value, tuple):  # a number that is already in comparable form
-        return value
-    if isinstance(value, dict):
-        return "object", frozenset((name, key_of(inner)) for name, inner in value.items())
-    return value
 
 
 class Instances:
@@ -97,7 +80,7 @@ class Instances:
         state = 0
         parts: list[str] = []
         seen: set[Any] | None = set() if automaton.is_conditional else None
-        if automaton.is_unique and len(set(map(key_of, value))) < len(value):
+        if automaton.is_unique and not are_distinct(value):
             return None
         for i, item in enumerate(value):
             counted = automaton.counted[state]

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
-from hybrid.json_schema.instances import key_of
+from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
 
