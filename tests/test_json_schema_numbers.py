@@ -134,6 +134,12 @@ def test_divisors_keep_what_later_digits_decide(
         assert texts.contains(f"{value}.00") == expected and texts.contains(f"{value}.5") == is_negated
 
 
+def test_divisors_may_be_smaller_than_any_float() -> None:
+    texts = number_texts([("multiple", Fraction(3, 10**330))], lambda signs: signs[0], BOUND)
+    assert texts.contains("1.2" + "0" * 40) and texts.contains("0." + "0" * 328 + "12")
+    assert not texts.contains("0." + "0" * 328 + "11") and not texts.contains("0." + "0" * 330 + "3")
+
+
 def test_large_divisors_without_twos_and_fives_need_a_state_for_each_residue() -> None:
     for divisor in (1_000_003, 2**31 + 11):
         with pytest.raises(TooLarge):

@@ -192,7 +192,8 @@ class Residue(Machine):
     ) -> None:  # fmt: skip
         self.n, self.places = len(units), len(scales) - 1
         self.lower, self.before = np.array(lower, np.int64), np.cumsum([0, *lower])
-        powers = [10**e for e in range(max(self.places + 1, len(lower)))]
+        ten: object = 10  # a power of a typed integer would be a double
+        powers = [ten**e for e in range(max(self.places + 1, len(lower)))]
         self.powers = np.array([[power % unit for unit in units] for power in powers], np.int64)
         self.within = np.array([[min(power, unit) for unit in units] for power in powers], np.int64)
         self.modulus = moduli[self.places]
