@@ -105,7 +105,7 @@ REFUSED: list[tuple[type[Exception], str, list[str]]] = [
     (Unsupported, "nested too deeply",
      ["a?" * 20_000, "(a|b?)" * 20_000, "(" * 5_000 + "a" + ")?" * 5_000]),
     (InvalidPattern, "", ["(", "a)", "*", "[b-a]", "a**", "[a", "a{3,1}", "\\u{110000}", "^*", "(?<n",
-      "\\p{L"]),
+      "\\p{L", "{2}", "a|{1,}b", "({2,3})"]),
 ]  # fmt: skip
 
 

@@ -189,7 +189,7 @@ class _Parser:
             return ("end",)
         if letter == "\\":
             return self._escape()
-        if letter in "*+?":
+        if letter in "*+?" or (letter == "{" and _BOUNDS.match(self.source, self.at - 1)):
             raise InvalidPattern(f"nothing to repeat at {self.at - 1}")
         return "chars", ((ord(letter), ord(letter)),)
 
