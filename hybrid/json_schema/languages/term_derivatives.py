@@ -4,11 +4,13 @@
 
 What: `Derivatives.explored` finds all derivatives of a term. They are the states of its automaton, because
 the derivative by a character is the term of what may follow it. (Brzozowski: Derivatives of Regular
-Expressions, 1964, theorem 5.2; Owens, Reppy, Turon: Regular-expression Derivatives Re-examined, 2009,
-section 4.2, groups characters that lead to the same derivative, as `CharacterSets` does.)
+Expressions, 1964, theorem 5.2.)
 When: once for each pattern, after its term has been made.
 Limits: see `terms.py`. What is computed about a loop while it is under way is kept, too. That is right
 because no iteration of a loop may be empty (`_Builder._repeat` of `pattern.py`), so nothing asks about it.
+
+The derivatives of a term by all characters are found together, from those of its parts: as runs of
+characters with the same derivative.
 """
 
 from __future__ import annotations
@@ -21,15 +23,14 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
-    CAT,
     CHARS,
     EMPTY_TEXT,
-    FIRST,
     LOOP,
     NO_TEXT,
     NOT,
     OR,
     REPEAT,
+    RUNS,
     STAR,
     STATE,
     Terms,
@@ -45,6 +46,7 @@ from hybrid.json_schema.languages.syntax import LAST
 check_source(__name__)
 
 ROUND = cython.declare(cython.Py_ssize_t, 15)  # the deadline is checked after one more than this many states
+END = cython.declare(cython.int, LAST + 1)  # the first character of the entry after the last run
 
 
 @cython.final
@@ -54,111 +56,160 @@ class Derivatives:
 
     Attributes:
         terms: the terms.
-        pairs, results: each pair of a term and a selection of sets of characters, and the derivative by
-            characters in these sets; -1 while it is being computed.
+        runs: int32[room, 2], the runs of each term: the first character, and the derivative by it and all
+            others before the next run. An entry with the character `END` follows the last run.
+        n_runs: number of entries.
+        parts: int64[room, 2], the parts of the terms whose runs are being found: the place of the part's run
+            that is read next, and the term that follows the part.
+        n_parts: number of these parts.
+        vectors, results: for the term whose runs are being joined: the derivatives of its parts by one
+            character, and its own derivative by it.
     """
 
     terms: Terms
-    pairs: Interned
+    runs: cython.int[:, ::1]
+    n_runs: cython.Py_ssize_t
+    parts: cython.Py_ssize_t[:, ::1]
+    n_parts: cython.Py_ssize_t
+    vectors: Interned
     results: cython.Py_ssize_t[::1]
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.pairs = Interned(64, 2)
-        self.results = np.empty(64, np.int64)
+        self.runs = np.empty((256, 2), np.int32)
+        self.parts = np.empty((64, 2), np.int64)
+        self.vectors, self.results = Interned(16, 2), np.empty(16, np.int64)
+        self.n_runs = self.n_parts = 0
+        self.add(0, NO_TEXT, 0)  # the runs of the term of no text
+        self.add(END, NO_TEXT, 0)
 
     @cython.cfunc
-    @cython.exceptval(-1)
-    def first(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Return the sets of characters on which the derivatives of a term depend, a selection."""
-        terms: Terms = self.terms
-        found = terms.facts[term, FIRST]
-        if found < 0:
-            terms.facts[term, FIRST] = 0  # for a loop inside itself
-            terms.enter()
-            found = self.find_first(term)
-            terms.depth -= 1
-            terms.facts[term, FIRST] = found
-        return found
-
-    @cython.cfunc
-    @cython.exceptval(-1)
-    def find_first(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        terms: Terms = self.terms
-        kind = kind_of(terms, term)
-        if kind <= ALL_TEXTS:
+    def add(self, low: cython.Py_ssize_t, after: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.int:
+        """Add a run to those of a term that begin at a place. It becomes a part of the run before it if that
+        has the same derivative."""
+        if self.n_runs > begin and low < END and self.runs[self.n_runs - 1, 1] == after:
             return 0
-        part = argument(terms, term, 1)
-        if kind == CHARS:
-            return terms.sets.only(part)
-        if kind == LOOP:
-            then: cython.Py_ssize_t = terms.loops[part][2]
-            found = self.first(then)
-            return terms.sets.either(found, self.first(terms.unfold(part)))
-        found = self.first(part)
-        if kind == CAT and terms.nullable(part):
-            found = terms.sets.either(found, self.first(argument(terms, term, 2)))
-        elif kind in (OR, AND):
-            for i in range(2, end_of(terms, term)):
-                found = terms.sets.either(found, self.first(argument(terms, term, i)))
-        return found
+        if self.n_runs == self.runs.shape[0]:
+            self.runs = bigger(self.runs, 2 * self.n_runs)
+        self.runs[self.n_runs, 0] = cython.cast(cython.int, low)
+        self.runs[self.n_runs, 1] = cython.cast(cython.int, after)
+        self.n_runs += 1
+        return 0
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def derivative(self, term: cython.Py_ssize_t, selection: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Return the derivative of a term by a character; the selection has all sets that contain it and on
-        which the derivative depends, and may have others."""
+    def runs_of(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the place of a term's first run."""
+        terms: Terms = self.terms
+        if terms.facts[term, RUNS] < 0:
+            terms.facts[term, RUNS] = 0  # for a loop inside itself: the runs of the term of no text
+            terms.enter()
+            found = self.find_runs(term)
+            terms.depth -= 1
+            terms.facts[term, RUNS] = found
+        return terms.facts[term, RUNS]
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def find_runs(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
         terms: Terms = self.terms
         kind = kind_of(terms, term)
         if kind <= CHARS:
-            if kind == CHARS:
-                return EMPTY_TEXT if terms.sets.contains(selection, argument(terms, term, 1)) else NO_TEXT
-            return ALL_TEXTS if term == ALL_TEXTS else NO_TEXT
-        selection = terms.sets.both(selection, self.first(term))
-        count = self.pairs.count
-        at = self.pairs.pair(term, selection)
-        if at < count:
-            return max(self.results[at], NO_TEXT)  # nothing for a loop inside itself
-        if at == self.results.shape[0]:
-            self.results = bigger(self.results, 2 * at)
-        self.results[at] = -1
-        terms.enter()
-        found = self.derive(term, kind, selection)
-        terms.depth -= 1
-        self.results[at] = found
-        return found
+            return self.runs_of_characters(term, kind)
+        begin = self.n_parts
+        part = argument(terms, term, 1)
+        if kind in (OR, AND):
+            for i in range(1, end_of(terms, term)):
+                self.add_part(argument(terms, term, i), EMPTY_TEXT)
+        elif kind == LOOP:
+            then: cython.Py_ssize_t = terms.loops[part][2]
+            self.add_part(then, EMPTY_TEXT)
+            self.add_part(terms.unfold(part), EMPTY_TEXT)
+        elif kind == NOT:
+            self.add_part(part, EMPTY_TEXT)
+        elif kind == STAR:
+            self.add_part(part, term)
+        elif kind == REPEAT:
+            least = max(argument(terms, term, 2) - 1, 0)
+            self.add_part(part, terms.bounded(part, least, argument(terms, term, 3) - 1))
+        else:
+            self.add_part(part, argument(terms, term, 2))
+            if terms.nullable(part):
+                self.add_part(argument(terms, term, 2), EMPTY_TEXT)
+        return self.joined(kind, begin)
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def derive(
-        self, term: cython.Py_ssize_t, kind: cython.Py_ssize_t, selection: cython.Py_ssize_t
+    def runs_of_characters(self, term: cython.Py_ssize_t, kind: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        begin = self.n_runs
+        low: cython.Py_ssize_t
+        high: cython.Py_ssize_t
+        at: cython.Py_ssize_t = 0
+        for low, high in self.terms.sets[argument(self.terms, term, 1)] if kind == CHARS else ():
+            if low > at:
+                self.add(at, NO_TEXT, begin)
+            self.add(low, EMPTY_TEXT, begin)
+            at = high + 1
+        if at < END:
+            self.add(at, ALL_TEXTS if kind == ALL_TEXTS else NO_TEXT, begin)
+        self.add(END, NO_TEXT, begin)
+        return begin
+
+    @cython.cfunc
+    def add_part(self, part: cython.Py_ssize_t, then: cython.Py_ssize_t) -> cython.int:
+        """Add a part of the term whose runs are being found, and the term that follows the part."""
+        first = self.runs_of(part)
+        if self.n_parts == self.parts.shape[0]:
+            self.parts = bigger(self.parts, 2 * self.n_parts)
+        self.parts[self.n_parts, 0], self.parts[self.n_parts, 1] = first, then
+        self.n_parts += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def joined(self, kind: cython.Py_ssize_t, first_part: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the place of the first run of a term of a kind. Its parts are those from one on, which are
+        removed."""
+        begin = self.n_runs
+        n = self.n_parts - first_part
+        vectors: Interned = self.vectors
+        vectors.clear(16)
+        low: cython.Py_ssize_t = 0
+        while low < END:
+            following: cython.Py_ssize_t = END
+            vector = vectors.room(n)
+            for i in range(n):
+                at = self.parts[first_part + i, 0]
+                vectors.pool[vector + i] = self.runs[at, 1]
+                following = min(following, self.runs[at + 1, 0])
+            known = vectors.count
+            number = vectors.intern(n)
+            if number == known:
+                if number == self.results.shape[0]:
+                    self.results = bigger(self.results, 2 * number)
+                self.results[number] = self.join(kind, first_part, vector)
+            self.add(low, self.results[number], begin)
+            for i in range(first_part, self.n_parts):
+                self.parts[i, 0] += self.runs[self.parts[i, 0] + 1, 0] == following
+            low = following
+        self.add(END, NO_TEXT, begin)
+        self.n_parts = first_part
+        return begin
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def join(
+        self, kind: cython.Py_ssize_t, first_part: cython.Py_ssize_t, vector: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
+        """Return the derivative of a term of a kind. Those of its parts stand in `vectors` from a place
+        on."""
         terms: Terms = self.terms
-        part = argument(terms, term, 1)
         begin = terms.n_stack
-        if kind in (OR, AND):
-            for i in range(1, end_of(terms, term)):
-                terms.push(self.derivative(argument(terms, term, i), selection))
-            return terms.join(kind, begin)
-        if kind == LOOP:
-            then: cython.Py_ssize_t = terms.loops[part][2]
-            terms.push(self.derivative(then, selection))
-            terms.push(self.derivative(terms.unfold(part), selection))
-            return terms.join(OR, begin)
-        after = self.derivative(part, selection)
-        if kind == NOT:
-            return terms.other(after)
-        if kind == STAR:
-            return terms.cat(after, term)
-        if kind == REPEAT:
-            least = max(argument(terms, term, 2) - 1, 0)
-            return terms.cat(after, terms.bounded(part, least, argument(terms, term, 3) - 1))
-        after = terms.cat(after, argument(terms, term, 2))
-        if terms.nullable(part):
-            terms.push(after)
-            terms.push(self.derivative(argument(terms, term, 2), selection))
-            return terms.join(OR, begin)
-        return after
+        for i in range(first_part, self.n_parts):
+            after = self.vectors.pool[vector + i - first_part]
+            terms.push(terms.cat(after, self.parts[i, 1]))
+        after = terms.join(AND if kind == AND else OR, begin)
+        return terms.other(after) if kind == NOT else after
 
     def explored(self, start: cython.Py_ssize_t, bound: cython.Py_ssize_t) -> tuple:
         """Find all derivatives of a term: the states of its automaton.
@@ -185,30 +236,21 @@ class Derivatives:
         while state < states.count:
             if state & ROUND == 0:
                 limits.check_deadline()
-            term = states.values[state]
-            first: cython.Py_ssize_t
-            end: cython.Py_ssize_t
-            first, end = terms.sets.runs_of(self.first(term))
-            while n_edges + end - first > edges.shape[0]:
-                edges = bigger(edges, 2 * edges.shape[0], n_edges)
-            before: cython.Py_ssize_t = NO_TEXT
-            for run in range(first, end):
-                after = self.derivative(term, terms.sets.classes[run])
-                low = terms.sets.lows[run]
-                if after == before:
-                    continue
-                if before != NO_TEXT:
-                    edges[n_edges - 1, 1] = low - 1
-                before = after
-                if after == NO_TEXT:
-                    continue
-                if terms.facts[after, STATE] < 0:
-                    if states.count >= bound:
-                        raise limits.TooLarge(bound)
-                    terms.facts[after, STATE] = states.count
-                    states.add(after)
-                edges[n_edges, 0], edges[n_edges, 1], edges[n_edges, 2] = low, LAST, terms.facts[after, STATE]
-                n_edges += 1
+            at = self.runs_of(states.values[state])
+            while self.runs[at, 0] < END:
+                after = self.runs[at, 1]
+                if after != NO_TEXT:
+                    if terms.facts[after, STATE] < 0:
+                        if states.count >= bound:
+                            raise limits.TooLarge(bound)
+                        terms.facts[after, STATE] = states.count
+                        states.add(after)
+                    if n_edges == edges.shape[0]:
+                        edges = bigger(edges, 2 * n_edges)
+                    edges[n_edges, 0], edges[n_edges, 1] = self.runs[at, 0], self.runs[at + 1, 0] - 1
+                    edges[n_edges, 2] = terms.facts[after, STATE]
+                    n_edges += 1
+                at += 1
             state += 1
             if state == starts.shape[0]:
                 starts = bigger(starts, 2 * state)

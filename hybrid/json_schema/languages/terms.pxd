@@ -1,6 +1,5 @@
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.sorted_set cimport SortedSet
-from hybrid.json_schema.languages.character_sets cimport CharacterSets
 
 
 # The kinds of terms with their arguments: CHARS (a set of characters), CAT (two terms), STAR (a term),
@@ -23,19 +22,18 @@ cdef enum:
 # The columns of `facts`.
 cdef enum:
     NULLABLE = 0
-    FIRST = 1
+    RUNS = 1
     STATE = 2
 
 
 cdef class Terms:
     cdef Interned terms
     cdef Py_ssize_t[:, ::1] facts
-    cdef CharacterSets sets
     cdef Py_ssize_t[::1] stack
     cdef Py_ssize_t n_stack, depth, any_character
     cdef SortedSet parts
-    cdef list loops
-    cdef dict loop_numbers, unfolded
+    cdef list loops, sets
+    cdef dict loop_numbers, unfolded, set_numbers
 
     cdef int enter(self) except -1
     cdef Py_ssize_t number(self, Py_ssize_t length) except -1

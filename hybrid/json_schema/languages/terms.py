@@ -22,20 +22,19 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.languages.character_sets import CharacterSets
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
     CAT,
     CHARS,
     EMPTY_TEXT,
-    FIRST,
     LOOP,
     NO_TEXT,
     NOT,
     NULLABLE,
     OR,
     REPEAT,
+    RUNS,
     STAR,
     STATE,
     argument,
@@ -64,10 +63,9 @@ class Terms:
 
     Attributes:
         terms: the terms, each a list of its kind and its arguments.
-        facts: int64[room, 3], of each term: whether it contains the empty text; the selection of the sets of
-            characters on which its derivatives depend; the state of the automaton that it is. -1 means that
-            it is not known yet.
-        sets: the sets of characters.
+        facts: int64[room, 3], of each term: whether it contains the empty text; where its derivatives are
+            (`Derivatives.runs`); the state of the automaton that it is. -1 means that it is not known yet.
+        sets: the sets of characters, each as ranges.
         stack: parts of unions and intersections that are under way.
         parts: the parts of the union or intersection that is being made.
     """
@@ -77,7 +75,7 @@ class Terms:
         self.facts = np.empty((64, 3), np.int64)
         self.stack = np.empty(64, np.int64)
         self.parts = SortedSet()
-        self.sets = CharacterSets()
+        self.sets, self.set_numbers = [], {}
         self.n_stack = self.depth = 0
         self.loops, self.loop_numbers, self.unfolded = [], {}, {}
         for kind in range(3):
@@ -101,7 +99,7 @@ class Terms:
             if number == self.facts.shape[0]:
                 self.facts = bigger(self.facts, 2 * number)
             self.facts[number, NULLABLE] = self.find_nullable(number)
-            self.facts[number, FIRST] = self.facts[number, STATE] = -1
+            self.facts[number, RUNS] = self.facts[number, STATE] = -1
         return number
 
     def make(
@@ -146,7 +144,12 @@ class Terms:
 
     def chars(self, ranges: tuple) -> cython.Py_ssize_t:
         """Return the term of one character from some ranges."""
-        return self.make(CHARS, self.sets.number(ranges)) if ranges else NO_TEXT
+        if not ranges:
+            return NO_TEXT
+        number = self.set_numbers.setdefault(ranges, len(self.sets))
+        if number == len(self.sets):
+            self.sets.append(ranges)
+        return self.make(CHARS, number)
 
     def some(self) -> cython.Py_ssize_t:
         """Return the term of all texts with at least one character."""
