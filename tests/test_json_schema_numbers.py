@@ -1,7 +1,7 @@
 """Languages of numbers: which texts have values that satisfy bounds, divisors and lists of values.
 
-What: combinations of conditions against exact fractions; machines that read numbers together, and apart.
-When: after a change of `hybrid.json_schema.languages.numbers` or `number_machines`.
+What: combinations of conditions against exact fractions; terms of conditions together, and automata apart.
+When: after a change of `hybrid.json_schema.languages.numbers`, `number_terms` or `residues`.
 Limits: texts of few digits.
 """
 
@@ -20,7 +20,6 @@ from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.number_machines import MOST_ATOMS
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 from hybrid.json_schema.numbers import Numbers, common_step
 
@@ -69,16 +68,17 @@ def test_bounds_at_0_may_exclude_all_numbers() -> None:
 @pytest.mark.parametrize("integral", [False, True])
 @given(drawn=st.lists(atoms, min_size=1, max_size=3, unique=True), chance=st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
-def test_machines_together_and_apart_read_the_same_numbers(
+def test_conditions_together_and_apart_have_the_same_numbers(
     integral: bool, drawn: list[Any], chance: Any
 ) -> None:
     table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
-    together = numbers._texts(drawn, table.__getitem__, 100_000, integral)
+    accepted = frozenset(signs for signs, holds_there in table.items() if holds_there)
+    together = numbers._texts(tuple(drawn), accepted, 100_000, integral)
     assert together == numbers._product_of_minimal(tuple(drawn), table.__getitem__, 100_000, integral)
 
 
-def test_integers_may_have_more_conditions_than_machines_read_together() -> None:
-    bounds = [("ge", Fraction(3 * i)) for i in range(MOST_ATOMS + 5)]
+def test_integers_may_have_more_conditions_than_truth_tables() -> None:
+    bounds = [("ge", Fraction(3 * i)) for i in range(65)]
     texts = number_texts(bounds, lambda signs: sum(signs) % 2 == 1, BOUND, True)
     for value in range(-3, 3 * len(bounds) + 3):
         expected = sum(value >= bound for _, bound in bounds) % 2 == 1

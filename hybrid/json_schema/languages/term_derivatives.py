@@ -20,6 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.json_schema.languages.residues import Residue
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
@@ -30,6 +31,7 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
     NOT,
     OR,
     REPEAT,
+    RESIDUE,
     RUNS,
     STAR,
     STATE,
@@ -47,6 +49,9 @@ check_source(__name__)
 
 ROUND = cython.declare(cython.Py_ssize_t, 15)  # the deadline is checked after one more than this many states
 END = cython.declare(cython.int, LAST + 1)  # the first character of the entry after the last run
+
+POINT = cython.declare(cython.Py_ssize_t, ord("."))
+ZERO = cython.declare(cython.Py_ssize_t, ord("0"))
 
 
 @cython.final
@@ -118,6 +123,8 @@ class Derivatives:
             return self.runs_of_characters(term, kind)
         begin = self.n_parts
         part = argument(terms, term, 1)
+        if kind == RESIDUE:
+            return self.runs_of_digits(part, argument(terms, term, 2))
         if kind in (OR, AND):
             for i in range(1, end_of(terms, term)):
                 self.add_part(argument(terms, term, i), EMPTY_TEXT)
@@ -152,6 +159,21 @@ class Derivatives:
             at = high + 1
         if at < END:
             self.add(at, ALL_TEXTS if kind == ALL_TEXTS else NO_TEXT, begin)
+        self.add(END, NO_TEXT, begin)
+        return begin
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def runs_of_digits(self, number: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        terms: Terms = self.terms
+        divisor: Residue = terms.divisors[number]
+        begin = self.n_runs
+        self.add(0, NO_TEXT, begin)
+        self.add(POINT, terms.residue(number, divisor.point(state)), begin)
+        self.add(POINT + 1, NO_TEXT, begin)
+        for digit in range(10):
+            self.add(ZERO + digit, terms.residue(number, divisor.digit(state, digit)), begin)
+        self.add(ZERO + 10, NO_TEXT, begin)
         self.add(END, NO_TEXT, begin)
         return begin
 

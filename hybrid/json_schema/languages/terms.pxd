@@ -1,10 +1,11 @@
 from equivalence.arrays.interning cimport Interned
 from equivalence.network.sorted_set cimport SortedSet
+from hybrid.json_schema.languages.residues cimport Residue
 
 
 # The kinds of terms with their arguments: CHARS (a set of characters), CAT (two terms), STAR (a term),
-# REPEAT (a term, least, most), OR and AND (terms), NOT (a term), LOOP (a loop). The others have none, and
-# their numbers are their kinds.
+# REPEAT (a term, least, most), OR and AND (terms), NOT (a term), LOOP (a loop), RESIDUE (a divisor, a state). The
+# others have none, and their numbers are their kinds.
 cdef enum:
     NO_TEXT = 0
     EMPTY_TEXT = 1
@@ -17,6 +18,7 @@ cdef enum:
     AND = 8
     NOT = 9
     LOOP = 10
+    RESIDUE = 11
 
 
 # The columns of `facts`.
@@ -32,7 +34,7 @@ cdef class Terms:
     cdef Py_ssize_t[::1] stack
     cdef Py_ssize_t n_stack, depth, any_character
     cdef SortedSet parts
-    cdef list loops, sets
+    cdef list loops, sets, divisors
     cdef dict loop_numbers, unfolded, set_numbers
 
     cdef int enter(self) except -1
@@ -50,6 +52,8 @@ cdef class Terms:
     cdef Py_ssize_t join(self, Py_ssize_t kind, Py_ssize_t begin) except -1
     cdef int unite_repeats(self) except -1
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
+    cpdef Py_ssize_t multiple(self, Residue divisor) except -1
+    cdef Py_ssize_t residue(self, Py_ssize_t divisor, Py_ssize_t state) except -1
     cdef Py_ssize_t unfold(self, Py_ssize_t number) except -1
 
 

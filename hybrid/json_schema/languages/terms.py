@@ -22,6 +22,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.json_schema.languages.residues import Residue
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
@@ -34,6 +35,7 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
     NULLABLE,
     OR,
     REPEAT,
+    RESIDUE,
     RUNS,
     STAR,
     STATE,
@@ -78,6 +80,7 @@ class Terms:
         self.sets, self.set_numbers = [], {}
         self.n_stack = self.depth = 0
         self.loops, self.loop_numbers, self.unfolded = [], {}, {}
+        self.divisors = []
         for kind in range(3):
             self.terms.room(1)
             self.terms.pool[self.terms.used] = kind
@@ -136,6 +139,9 @@ class Terms:
         if kind == LOOP:
             then: cython.Py_ssize_t = self.loops[argument(self, term, 1)][2]
             return self.nullable(then)
+        if kind == RESIDUE:
+            divisor: Residue = self.divisors[argument(self, term, 1)]
+            return divisor.accepts(argument(self, term, 2))
         return True  # STAR, and the terms of the empty text and of all texts
 
     def nullable(self, term: cython.Py_ssize_t) -> cython.bint:
@@ -303,6 +309,17 @@ class Terms:
         if term in (NO_TEXT, ALL_TEXTS):
             return ALL_TEXTS if term == NO_TEXT else NO_TEXT
         return argument(self, term, 1) if kind_of(self, term) == NOT else self.make(NOT, term)
+
+    def multiple(self, divisor: Residue) -> cython.Py_ssize_t:
+        """Return the term of the multiples of a divisor, without a sign. It has other texts, too, which are
+        no numbers."""
+        self.divisors.append(divisor)
+        return self.residue(len(self.divisors) - 1, 0)
+
+    def residue(self, divisor: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the term of what may follow in a state of a divisor."""
+        known: Residue = self.divisors[divisor]
+        return NO_TEXT if state == known.last else self.make(RESIDUE, divisor, state)
 
     def loop(self, builder: Any, part: Any, then: int) -> int:
         """Return a repetition of a tree with assertions, followed by a term. Its continuation is the loop
