@@ -89,16 +89,19 @@ def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
     formulas = Formulas()
     sevens, elevens, thirteens = (formulas.atom(("multiple", Fraction(one))) for one in (7, 11, 13))
     formula = formulas.conjunction((formulas.disjunction((sevens, elevens)), formulas.negation(thirteens)))
-    texts = Numbers(600).texts(formula)
+    texts = Numbers(formulas, 600).texts(formula)
     for value in range(-3000, 3000):
         expected = (value % 7 == 0 or value % 11 == 0) and value % 13 != 0
         assert texts.contains(str(value)) == expected, value
     assert not any(map(texts.contains, ["-0", "07", "7.0", "-"]))
-    assert common_step(formula) == 1 and common_step(thirteens) == 13
-    assert common_step(formulas.negation(thirteens)) is None
-    assert common_step(formulas.conjunction((sevens, formulas.atom(("multiple", Fraction(1, 4)))))) == 7
+    assert common_step(formulas, formula) == 1 and common_step(formulas, thirteens) == 13
+    assert common_step(formulas, formulas.negation(thirteens)) is None
+    assert (
+        common_step(formulas, formulas.conjunction((sevens, formulas.atom(("multiple", Fraction(1, 4))))))
+        == 7
+    )
     with pytest.raises(TooLarge):
-        Numbers(600).texts(formulas.negation(formula))
+        Numbers(formulas, 600).texts(formulas.negation(formula))
 
 
 def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:

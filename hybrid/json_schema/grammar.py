@@ -140,7 +140,7 @@ class Source(NamedTuple):
         formulas, bounds = Formulas(), self.bounds
         strings = Strings(formulas, bounds.language_states)
         assertions = Assertions(formulas, locations, strings)
-        numbers = Numbers(4 * bounds.language_states)  # states of numbers are small
+        numbers = Numbers(formulas, 4 * bounds.language_states)  # states of numbers are small
         nonterminals = Nonterminals(
             assertions, numbers, bounds, deadline, self.strict, build_object, build_array
         )

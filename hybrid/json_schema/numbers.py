@@ -9,13 +9,13 @@ many states, the values are listed if they are few, and integers are written wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
-from hybrid.json_schema.formulas import Formula, decide
+from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.languages.automaton import Automaton, words
-from hybrid.json_schema.languages.limits import TooLarge, check_deadline
+from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 
 MOST_LISTED = 20_000
@@ -26,11 +26,12 @@ class Numbers:
     """The number languages of one schema.
 
     Args:
+        formulas: the formulas of the schema.
         bound: the maximum number of states of an automaton.
     """
 
-    def __init__(self, bound: int) -> None:
-        self._bound = bound
+    def __init__(self, formulas: Formulas, bound: int) -> None:
+        self._formulas, self._bound = formulas, bound
         self._texts: dict[Formula, Automaton] = {}
 
     def texts(self, formula: Formula) -> Automaton:
@@ -46,7 +47,7 @@ class Numbers:
             try:
                 found = number_texts(contents, accept, self._bound)
             except TooLarge:
-                step = common_step(formula)
+                step = common_step(self._formulas, formula)
                 if step is None:
                     raise
                 values = _between(formula, step)
@@ -65,14 +66,18 @@ def _accept(formula: Formula, atoms: Sequence[Formula]) -> Callable[[tuple[bool,
     return lambda signs: decide(formula, dict(zip(atoms, signs, strict=True)).__getitem__)
 
 
-def common_step(formula: Formula) -> Fraction | None:
+def common_step(formulas: Formulas, formula: Formula) -> Fraction | None:
     """Return a number such that all numbers that satisfy a formula are multiples of it; None: none was
     found."""
+
+    def needs_any(atoms: Iterable[Formula]) -> bool:
+        return formulas.substitute(formula, dict.fromkeys(atoms, formulas.false)) is formulas.false
+
     steps = {atom: step for atom in formula.atoms if (step := _step(atom)) is not None}
-    needed = [step for atom, step in steps.items() if not _outcomes(formula, {atom}, {})[0]]
+    needed = [step for atom, step in steps.items() if needs_any([atom])]
     if needed:
         return Fraction(lcm(*(s.numerator for s in needed)), gcd(*(s.denominator for s in needed)))
-    if not steps or _outcomes(formula, set(steps), {})[0]:
+    if not steps or not needs_any(steps):
         return None
     some = steps.values()
     return Fraction(gcd(*(s.numerator for s in some)), lcm(*(s.denominator for s in some)))
@@ -83,36 +88,6 @@ def _step(atom: Formula) -> Fraction | None:
     if atom.args[0] == "integer":
         return Fraction(1)
     return Fraction(atom.args[1]) if atom.args[0] == "multiple" else None
-
-
-def _outcomes(
-    formula: Formula, false: set[Formula], known: dict[Formula, tuple[bool, bool]]
-) -> tuple[bool, bool]:
-    """Whether a formula can be true, and whether it can be false, if some atoms are false and the others are
-    free (each occurrence separately). `known` has the results for parts, which formulas share."""
-    found = known.get(formula)
-    if found is None:
-        check_deadline()
-        found = known[formula] = _find_outcomes(formula, false, known)
-    return found
-
-
-def _find_outcomes(
-    formula: Formula, false: set[Formula], known: dict[Formula, tuple[bool, bool]]
-) -> tuple[bool, bool]:
-    op, args = formula.op, formula.args
-    if op == "atom":
-        return formula not in false, True
-    if op in ("true", "false"):
-        return op == "true", op == "false"
-    inner = [_outcomes(one, false, known) for one in args]
-    if op == "not":
-        return inner[0][1], inner[0][0]
-    if op == "and":
-        return all(so for so, _ in inner), any(not_so for _, not_so in inner)
-    if op == "or":
-        return any(so for so, _ in inner), all(not_so for _, not_so in inner)
-    return any(so for so, _ in inner), True
 
 
 def _between(formula: Formula, step: Fraction) -> list[Fraction] | None:
