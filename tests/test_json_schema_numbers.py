@@ -96,10 +96,8 @@ def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
     assert not any(map(texts.contains, ["-0", "07", "7.0", "-"]))
     assert common_step(formulas, formula) == 1 and common_step(formulas, thirteens) == 13
     assert common_step(formulas, formulas.negation(thirteens)) is None
-    assert (
-        common_step(formulas, formulas.conjunction((sevens, formulas.atom(("multiple", Fraction(1, 4))))))
-        == 7
-    )
+    quarters = formulas.atom(("multiple", Fraction(1, 4)))
+    assert common_step(formulas, formulas.conjunction((sevens, quarters))) == 7
     with pytest.raises(TooLarge):
         Numbers(formulas, 600).texts(formulas.negation(formula))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.closure import close_backwards
+from equivalence.arrays.refinement import classes_of
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
 
@@ -170,54 +171,14 @@ def merge(machine: Transducer, deadline: Deadline) -> Transducer:
     )
 
 
-def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int32]:
-    """The class of each state, by refinement. Only the states before a state that has changed are examined
-    again.
-
-    The largest part of a class keeps its number, so a state only changes often if its class shrinks fast. A
-    chain of states takes as many rounds as it is long; examining all states in each round would be
-    quadratic.
-    """
-    n_states = len(machine.step)
+def _classes(machine: Transducer, deadline: Deadline) -> NDArray[np.int64]:
+    """The class of each state."""
     numbers: dict[object, int] = {}
-    classes = np.full(n_states + 1, -1, np.int32)  # the last one is for dead texts
-    before: list[set[int]] = [set() for _ in range(n_states)]
+    colors = []
     for state, end in enumerate(machine.at_end.tolist()):
-        dead = machine.step[state] < 0
-        key = (end, machine.continuations[state], dead.tobytes(), machine.emitted[state].tobytes())
-        classes[state] = numbers.setdefault(key, len(numbers))
-        for target in set(machine.step[state].tolist()):
-            if target >= 0:
-                before[target].add(state)
-    members: list[set[int]] = [set() for _ in numbers]
-    for state, number in enumerate(classes[:-1].tolist()):
-        members[number].add(state)
-    changed = set(range(n_states))
-    while changed:
-        looked_at: dict[int, list[int]] = {}
-        for state in sorted(changed):
-            looked_at.setdefault(int(classes[state]), []).append(state)
-        rows = {state: classes[machine.step[state]].tobytes() for state in changed}
-        changed = set()
-        for number, states in looked_at.items():
-            deadline.check(PHASE)
-            parts: dict[bytes, set[int]] = {}
-            for state in states:
-                parts.setdefault(rows[state], set()).add(state)
-            rest = len(members[number]) - len(states)  # unchanged: they differ from all that changed
-            if len(parts) + (rest > 0) == 1:
-                continue
-            largest = max(parts.values(), key=len)
-            if len(largest) < rest:
-                moved = list(parts.values())
-            else:
-                moved = [part for part in parts.values() if part is not largest]
-                if rest:
-                    moved.append(members[number].difference(states))
-            for part in moved:
-                members[number] -= part
-                classes[list(part)] = len(members)
-                members.append(part)
-                for state in part:
-                    changed |= before[state]
-    return classes[:-1]
+        key = (end, machine.continuations[state], machine.emitted[state].tobytes())
+        colors.append(numbers.setdefault(key, len(numbers)))
+    states, kinds = np.nonzero(machine.step >= 0)
+    edges = np.column_stack([kinds, kinds, machine.step[states, kinds]]).astype(np.int64)
+    starts = np.searchsorted(states, np.arange(len(colors) + 1)).astype(np.int64)
+    return classes_of(starts, edges, colors, lambda: deadline.check(PHASE))

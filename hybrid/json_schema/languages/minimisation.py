@@ -8,8 +8,7 @@ When: after each product of languages (`automaton.py`).
 Limits: targets are not checked, because rows come only from this package.
 
 States are first separated by the lengths of the shortest and the longest text to an end, which separates
-the states of long chains at once, and then by their targets (Moore: Gedanken-Experiments on Sequential
-Machines, 1956), where only the sources of states that were separated are looked at again.
+the states of long chains at once, and then by their targets (`equivalence.arrays.refinement`).
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.refinement import Partition
 from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.languages.limits import check_deadline
@@ -41,62 +41,39 @@ NO_LANGUAGE = (), np.empty((0, 4), np.int64), None, 0
 
 
 @cython.cclass
-class Minimiser:
-    """One call of `minimised`: the edges of state s are those from starts[s] to starts[s + 1].
+class Minimiser(Partition):
+    """One call of `minimised`. States that are not reached do not matter.
 
     Attributes:
-        n: number of states.
-        low, high, target: int64[edges]; the target -1 means that an edge leads nowhere.
         accepting: int64[n].
-        color: int64[n], the class of each state; -1 if it is not reached.
         shortest: int64[n], the length of the shortest text from each state to an end; -1 if there is none.
-        before_starts, before: the sources of the edges to each state s, from before_starts[s] on.
-        order: the states that are reached.
-        longests, left, texts, queue, counts: room for what the methods compute.
+        longests, left, texts, queue: room for what the methods compute.
         longest: the length of the longest text from the start to an end; -1 if there is no bound.
         n_texts: number of texts from the start to an end, at most `MOST_TEXTS`; -1 if there is no bound.
     """
 
-    n: cython.Py_ssize_t
-    starts: cython.longlong[::1]
-    low: cython.longlong[::1]
-    high: cython.longlong[::1]
-    target: cython.longlong[::1]
     accepting: cython.longlong[::1]
-    color: cython.longlong[::1]
     shortest: cython.longlong[::1]
-    before: cython.longlong[::1]
-    before_starts: cython.longlong[::1]
-    order: cython.longlong[::1]
     longests: cython.longlong[::1]
     left: cython.longlong[::1]
     texts: cython.longlong[::1]
     queue: cython.longlong[::1]
-    counts: cython.longlong[::1]
     longest: cython.longlong
     n_texts: cython.longlong
-    n_reached: cython.Py_ssize_t
 
     def __init__(self, starts: Any, edges: Any, accepting: Any) -> None:
-        n: cython.Py_ssize_t = len(accepting)
-        n_edges: cython.Py_ssize_t = len(edges)
-        self.n, self.n_reached = n, 0
-        self.starts = starts
-        # one array for all: numpy and the view of it take longer than filling it for the few states of most
-        # languages; `minimised` of 2 to 7 states took 27 to 31 us with an array for each
-        room: cython.longlong[::1] = np.empty(10 * n + 2 + 4 * n_edges, np.int64)
-        self.color, self.shortest, self.order = room[:n], room[n : 2 * n], room[2 * n : 3 * n]
-        self.accepting, self.longests = room[3 * n : 4 * n], room[4 * n : 5 * n]
-        self.left, self.texts, self.queue = room[5 * n : 6 * n], room[6 * n : 7 * n], room[7 * n : 8 * n]
-        self.before_starts = room[8 * n : 9 * n + 1]
-        self.counts = room[9 * n + 1 : 10 * n + 2]
-        room = room[10 * n + 2 :]
-        self.low, self.high = room[:n_edges], room[n_edges : 2 * n_edges]
-        self.target, self.before = room[2 * n_edges : 3 * n_edges], room[3 * n_edges :]
-        table: cython.longlong[:, :] = edges
-        for edge in range(n_edges):
-            self.low[edge], self.high[edge] = table[edge, 0], table[edge, 1]
-            self.target[edge] = table[edge, 2]
+        Partition.__init__(self, starts, edges, 6)
+        n = self.n
+        self.accepting, self.shortest, self.longests = (
+            self.more[:n],
+            self.more[n : 2 * n],
+            self.more[2 * n : 3 * n],
+        )
+        self.left, self.texts, self.queue = (
+            self.more[3 * n : 4 * n],
+            self.more[4 * n : 5 * n],
+            self.more[5 * n :],
+        )
         ends: cython.longlong[:] = np.asarray(accepting, np.int64)
         self.accepting[:] = ends
         self.color[:] = -1
@@ -125,24 +102,6 @@ class Minimiser:
     def continues(self, state: cython.Py_ssize_t, edge: cython.Py_ssize_t) -> cython.bint:
         """Whether an edge of a state begins where the one before it ends."""
         return edge < self.starts[state + 1] and self.high[edge - 1] + 1 == self.low[edge]
-
-    @cython.cfunc
-    def index_sources(self) -> cython.int:
-        """Make `before`: for each state, the sources of the edges that lead to it."""
-        counts: cython.longlong[::1] = self.counts
-        counts[:] = 0
-        for edge in range(self.target.shape[0]):
-            if self.target[edge] >= 0:
-                counts[self.target[edge] + 1] += 1
-        for state in range(self.n):
-            counts[state + 1] += counts[state]
-        self.before_starts[:] = counts
-        for state in range(self.n):
-            for edge in range(self.starts[state], self.starts[state + 1]):
-                if self.target[edge] >= 0:
-                    self.before[counts[self.target[edge]]] = state
-                    counts[self.target[edge]] += 1
-        return 0
 
     @cython.cfunc
     def keep_live(self) -> cython.int:
@@ -235,113 +194,6 @@ class Minimiser:
         return known.count
 
     @cython.cfunc
-    def refine(self, n_colors: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Separate states whose edges lead to different colors, until there are none. Return the new number
-        of colors.
-
-        After the first round, only states with an edge to a state whose color has changed are looked at.
-        The other states of a color still agree with each other, and keep the color. If all states of a color
-        are looked at, one group of them keeps it. With all states in each round,
-        `[a-z]{1,256}\\.[a-z]{1,6}[a-z/]*` took 256 rounds over 2,054 states, 0.4 s.
-        """
-        if n_colors == self.n_reached:
-            return n_colors
-        color: cython.Py_ssize_t
-        group: cython.Py_ssize_t
-        n: cython.Py_ssize_t = self.n_reached
-        room: cython.longlong[::1] = np.empty(9 * n, np.int64)
-        sizes: cython.longlong[::1] = room[:n]  # states of each color
-        todo: cython.longlong[::1] = room[n : 2 * n]
-        seen: cython.longlong[::1] = room[2 * n : 3 * n]  # states of each color in `todo`
-        changed: cython.longlong[::1] = room[3 * n : 4 * n]  # states with a new color
-        keeping: cython.longlong[::1] = room[4 * n : 5 * n]  # for a color, the group that keeps it, or -1
-        # states in `todo` that have equal keys are a group; for each state its group, and for each group its
-        # color, its number of states, and its new color
-        group_of: cython.longlong[::1] = room[5 * n : 6 * n]
-        colors: cython.longlong[::1] = room[6 * n : 7 * n]
-        counts: cython.longlong[::1] = room[7 * n : 8 * n]
-        names: cython.longlong[::1] = room[8 * n :]
-        sizes[:] = 0
-        seen[:] = 0
-        keeping[:] = -1
-        for i in range(n):
-            todo[i] = self.order[i]
-            sizes[self.color[todo[i]]] += 1
-        n_todo: cython.Py_ssize_t = n
-        waits: cython.uchar[::1] = np.zeros(self.n, np.uint8)
-        groups: Interned = Interned(self.n_reached, 8)
-        while n_todo and n_colors < self.n_reached:
-            check_deadline()
-            groups.clear(n_todo)
-            n_groups: cython.Py_ssize_t = 0
-            for i in range(n_todo):
-                state = todo[i]
-                color = self.color[state]
-                waits[state] = 0
-                group = self.group(groups, state)
-                if group == n_groups:
-                    n_groups += 1
-                    colors[group] = color
-                    counts[group] = 0
-                counts[group] += 1
-                seen[color] += 1
-                group_of[i] = group
-            for group in range(n_groups):
-                color = colors[group]
-                if seen[color] == sizes[color] and (
-                    keeping[color] < 0 or counts[keeping[color]] < counts[group]
-                ):
-                    keeping[color] = group
-            for group in range(n_groups):
-                names[group] = colors[group]
-                if keeping[colors[group]] != group:
-                    names[group] = n_colors
-                    sizes[n_colors] = counts[group]
-                    n_colors += 1
-            for group in range(n_groups):
-                color = colors[group]
-                keeping[color] = -1
-                seen[color] = 0
-                if names[group] != color:
-                    sizes[color] -= counts[group]
-            n_changed: cython.Py_ssize_t = 0
-            for i in range(n_todo):
-                state = todo[i]
-                color = names[group_of[i]]
-                if color != self.color[state]:
-                    self.color[state] = color
-                    changed[n_changed] = state
-                    n_changed += 1
-            n_todo = 0
-            for i in range(n_changed):
-                state = changed[i]
-                for edge in range(self.before_starts[state], self.before_starts[state + 1]):
-                    source = self.before[edge]
-                    if self.color[source] >= 0 and not waits[source]:
-                        waits[source] = 1
-                        todo[n_todo] = source
-                        n_todo += 1
-        return n_colors
-
-    @cython.cfunc
-    def group(self, groups: Interned, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Return the number of a state's key: its color, and its edges with the colors to which they lead."""
-        begin: cython.Py_ssize_t = groups.room(3 * (self.starts[state + 1] - self.starts[state]) + 1)
-        at: cython.Py_ssize_t = begin + 1
-        pool: cython.Py_ssize_t[::1] = groups.pool
-        pool[begin] = self.color[state]
-        for edge in range(self.starts[state], self.starts[state + 1]):
-            if self.target[edge] < 0:
-                continue
-            to = self.color[self.target[edge]]
-            if at > begin + 1 and pool[at - 1] == to and pool[at - 2] + 1 >= self.low[edge]:
-                pool[at - 2] = self.high[edge]
-                continue
-            pool[at], pool[at + 1], pool[at + 2] = self.low[edge], self.high[edge], to
-            at += 3
-        return groups.intern(at - begin)
-
-    @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
         """Return one state for each color, in the order in which they are reached from the first."""
         representative: cython.longlong[::1] = self.queue[:n_colors]
@@ -393,7 +245,7 @@ class Minimiser:
         self.keep_live()
         if self.n_reached == 0:
             return NO_LANGUAGE
-        return self.written(self.refine(self.measure()))
+        return self.written(self.refine(self.measure(), check_deadline))
 
 
 @cython.ccall
