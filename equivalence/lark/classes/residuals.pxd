@@ -1,6 +1,5 @@
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
-from equivalence.classes.refinement cimport Parts
 from equivalence.trie.nodes cimport Node
 
 
@@ -16,7 +15,8 @@ cdef class Residuals:
     cdef Py_ssize_t[::1] starts
     cdef int[::1] found
     cdef readonly Py_ssize_t[::1] kind
-    cdef Parts parts
+    cdef Interned parts
+    cdef Py_ssize_t n_kinds
     cdef Py_ssize_t[::1] state, path
     cdef int[::1] child, end
     cdef Account account

@@ -19,7 +19,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array
-from cython.cimports.equivalence.classes.refinement import Parts
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from numpy.typing import NDArray
@@ -50,7 +49,8 @@ class Residuals:
         starts: int64[blocks + 1], where the rests of a block begin.
         found: int32, one rest for each group below the block's byte.
         kind: int64[groups], what distinguishes groups: first their bytes, then their rests in each block.
-        parts: the kinds into which blocks split those before.
+        n_kinds: number of kinds so far.
+        parts: the kinds of the current block as [kind before, rest], numbered after all others.
     """
 
     def __init__(
@@ -74,19 +74,17 @@ class Residuals:
         self.end = np.zeros(trie.longest + 2, np.int32)
         self.top = np.full(256, -1, np.int64)
         self.kind = np.zeros(trie.n_groups, np.int64)
-        self.parts = Parts(1, account)
+        self.parts = Interned(256, 2)
+        self.n_kinds = 0
         self.part_by_first_byte()
 
     def part_by_first_byte(self):
         """Find the node of each first byte, and separate tokens by first byte."""
-        most: cython.Py_ssize_t = 1
         for node in range(self.nodes[0].child, self.nodes[1].child):
             self.top[self.nodes[node].bits & 255] = node
-            most = max(most, self.nodes[node].group_end - self.nodes[node].group)
             for group in range(self.nodes[node].group, self.nodes[node].group_end):
-                self.kind[group] = self.parts.count
-            self.parts.count = self.parts.count + 1
-        self.parts.make_room(most)
+                self.kind[group] = self.n_kinds
+            self.n_kinds += 1
 
     def read(
         self, states: cython.const[cython.Py_ssize_t][::1], first_bytes: cython.const[cython.Py_ssize_t][::1]
@@ -115,7 +113,7 @@ class Residuals:
     def read_block(self, block, state, root):
         """Find the rests of a block, and separate the tokens by them."""
         first = self.nodes[root].group
-        first_new = self.parts.count
+        self.parts.clear(self.nodes[root].group_end - first)
         begin = self.starts[block]
         self.state[1] = state
         self.path[1] = 0
@@ -134,10 +132,11 @@ class Residuals:
                 group = self.nodes[node].group
                 rest = self.rest_of(depth)
                 self.found[begin + group - first] = cython.cast(cython.int, rest)
-                self.kind[group] = self.parts.part(self.kind[group], rest, first_new)
+                self.kind[group] = self.n_kinds + self.parts.pair(self.kind[group], rest)
             depth += 1
             self.child[depth] = self.nodes[node].child
             self.end[depth] = self.nodes[node + 1].child
+        self.n_kinds += self.parts.count
 
     def follow(self, byte, depth):
         """Continue by a byte to a depth. Return the state there, or -1 if the text is dead."""
