@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.arrays.equal_lists import number_lists
 from equivalence.arrays.grouping import grouped
+from equivalence.arrays.interning import number_lists
 
 pytestmark = pytest.mark.kernels
 

@@ -259,3 +259,37 @@ class Interned:
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return 4 * self.table.shape[0] + 8 * self.starts.shape[0] + 8 * self.pool.shape[0]
+
+
+def number_lists(
+    starts: cython.const[cython.Py_ssize_t][::1], values: cython.const[cython.Py_ssize_t][::1]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the lists ``values[starts[i]:starts[i + 1]]`` in the order of their first occurrence.
+
+    Args:
+        starts: int64[n + 1], ascending.
+        values: int64.
+
+    Returns:
+        The number of each list, int32[n]; the first list with each number, int64.
+
+    Raises:
+        ValueError: a list exceeds the values.
+    """
+    n: cython.Py_ssize_t = starts.shape[0] - 1
+    lists = Interned(n, values.shape[0] // max(n, 1) + 1)
+    numbers, examples = np.empty(n, np.int32), np.empty(n, np.int64)
+    number_of: cython.int[::1] = numbers
+    example: cython.Py_ssize_t[::1] = examples
+    with cython.nogil:
+        for i in range(n):
+            begin, length = starts[i], starts[i + 1] - starts[i]
+            if begin < 0 or length < 0 or begin + length > values.shape[0]:
+                with cython.gil:
+                    raise ValueError(f"list {i} does not lie within {values.shape[0]} values")
+            at = lists.room(length)
+            for k in range(length):
+                lists.pool[at + k] = values[begin + k]
+            example[lists.count] = i  # unless an equal list is known
+            number_of[i] = cython.cast(cython.int, lists.intern(length))
+    return numbers, examples[: lists.count].copy()

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
-from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.interning import number_lists
 from equivalence.arrays.ranges import ranges
 from equivalence.classes.token_classes import TokenClasses
 from equivalence.deadline import Deadline

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
-from equivalence.arrays.equal_lists import number_lists
-from equivalence.arrays.interning import Interned
+from equivalence.arrays.interning import Interned, number_lists
 from equivalence.arrays.ranges import starts_of
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded

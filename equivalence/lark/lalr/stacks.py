@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.equal_lists import number_lists
+from equivalence.arrays.interning import number_lists
 from equivalence.arrays.ranges import ranges
 from equivalence.lark.lalr.outcomes import ALWAYS, CAN_DIE, CAN_PASS, DEAD, NEVER, PASS, SHIFT_POPS
 from equivalence.lark.lalr.sequences import PHASE, SequenceTable
