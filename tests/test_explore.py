@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,18 +145,32 @@ def test_states_can_read_what_their_edges_and_calls_can(grammar: str) -> None:
 
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_follow_sets_have_what_can_be_read_below_contexts(name: str) -> None:
-    """The sets of rules are those of contexts and symbols on stacks, which are computed with more care."""
+    """Here what can be read is computed for each below set; follow sets unite what lies below a symbol."""
     network, _, automaton = prepared(name)
     first, n = ByteTables(automaton, call_ranks(automaton)).first, network.n_states
-    counted, follow = network.automaton[5], follow_of(network, first)
-    symbols, unit = network.below().contexts.T
-    below = follow.contexts.copy()
-    below[unit >= 0] |= first[counted[unit[unit >= 0], 0]]  # the next unit may begin as well
+    final, counted, below = network.automaton[0], network.automaton[5], network.below()
+    begins = [symbol if symbol >= 0 else counted[-1 - symbol, 0] for symbol in below.below_symbols.tolist()]
+    occurrences = [range(*ends) for ends in pairwise(below.below_starts.tolist())]
+    on_set, before = np.zeros((len(occurrences), first.shape[1]), np.uint8), None
+    while before is None or not np.array_equal(on_set, before):
+        before = on_set.copy()
+        for own, k in [(own, k) for own, some in enumerate(occurrences) for k in some]:
+            on_set[own] |= first[begins[k]]
+            if below.below_symbols[k] < 0 or final[begins[k]]:
+                on_set[own] |= on_set[below.below_of_symbol[k]]
     expected = np.zeros((n + len(counted), first.shape[1]), np.uint8)
-    for place, rows in ((symbols, below), (follow.symbols, follow.returns)):
-        np.maximum.at(expected, np.where(place >= 0, place, n - 1 - place), rows)
+    place = np.where(below.below_symbols >= 0, below.below_symbols, n - 1 - below.below_symbols)
+    np.maximum.at(expected, place, on_set[below.below_of_symbol])
+    sets = np.split(below.context_below, below.context_starts[1:-1])
+    follow = follow_of(network, first)
+    for (symbol, unit), some_sets, found in zip(below.contexts.tolist(), sets, follow.contexts, strict=True):
+        exact = np.bitwise_or.reduce(on_set[some_sets], axis=0)
+        assert (found >= exact).all()
+        also = first[counted[unit, 0]] if unit >= 0 else 0  # the next unit may begin as well
+        expected[symbol if symbol >= 0 else n - 1 - symbol] |= exact | also
     np.maximum.at(expected, counted[:, 0], first[counted[:, 0]] | expected[n:])
     assert np.array_equal(follow_sets_of(network, first), expected)
+    assert (follow.below >= on_set).all()
 
 
 def test_what_comes_before_a_walk_stops() -> None:

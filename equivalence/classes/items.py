@@ -102,8 +102,7 @@ class Items:
         most: the maximum number of items.
 
     Attributes:
-        first, symbol_first: the byte classes that can come next on each below set, and on each occurrence of
-            a symbol.
+        first, symbol_first: the byte classes that can come next on each below set, and on each symbol.
         symbols: the outcomes of sets of suffixes on symbols.
         sets: the sets of suffixes, which are those of `symbols`.
         items: the items as pairs (set of suffixes, below set).
@@ -131,7 +130,7 @@ class Items:
         self.below_of_symbol = below.below_of_symbol
         self.symbol_index = follow.symbol_index
         self.first = follow.below
-        self.symbol_first = follow.occurrences
+        self.symbol_first = follow.on_symbols
         self.suffix_byte = suffixes[1]
         room: cython.Py_ssize_t = min(FIRST_ITEMS, most)
         self.symbols = Symbols(space, follow, suffixes, outcomes, displacement, room, most)
@@ -187,11 +186,10 @@ class Items:
         below = self.items.pool[2 * item + 1]
         n_leads = self.find_leads(suffixes, item)
         for k in range(self.below_starts[below], self.below_starts[below + 1]):
+            symbol = self.symbol_index[k]
             for i in range(n_leads):
-                if self.symbol_first[k, self.leads[i]]:
-                    self.add_rows(
-                        self.symbols.outcome_of(suffixes, self.symbol_index[k]), self.below_of_symbol[k]
-                    )
+                if self.symbol_first[symbol, self.leads[i]]:
+                    self.add_rows(self.symbols.outcome_of(suffixes, symbol), self.below_of_symbol[k])
                     break
             self.add_row(-1, -1)
 

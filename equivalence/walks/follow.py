@@ -1,26 +1,21 @@
-# cython: language_level=3
-# mypy: ignore-errors
-"""Follow: which bytes can come next below the known part of a stack.
+"""Follow: which bytes can come next below the known part of a stack, for exploring.
 
-What: a below set contains the symbols (states, or counted rules after a unit) that may lie below, each on
-another below set. The bytes that can come next on a set are those that its symbols can read, and, if a
-symbol may return, those that can come next on the set below it.
-When: once for each network, before exploring; classifiers use the same rows.
-Limits: an upper bound: the bytes that can come next in some stack of the set. They are least fixed points.
+What: `follow_of` selects the rows of follow sets (`equivalence.walks.follow_sets`) for contexts and below
+sets. A below set contains the symbols (states, or counted rules after a unit) that may lie below. The bytes
+that can come next on a set are those that its symbols can read, and, if a symbol may return, those of the
+symbol's follow set.
+When: once for each network, before exploring.
+Limits: an upper bound, as follow sets are: what lies below a symbol may differ from set to set.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.flags import unite
-from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-check_source(__name__)
+from equivalence.walks.follow_sets import follow_sets_of
 
 Integers = NDArray[np.int64]
 
@@ -31,23 +26,22 @@ class Follow(NamedTuple):
     Attributes:
         contexts: uint8[contexts, B], below the known part of each context.
         below: uint8[below sets, B], on each below set.
-        occurrences: uint8[occurrences, B], on each occurrence of a symbol in a below set.
         symbols, symbol_index: int64, the distinct symbols; int64[occurrences], the index of each
             occurrence's symbol.
-        returns: uint8[symbols, B], after each distinct symbol has returned, at any of its occurrences,
-            because it is read once for all of them.
+        on_symbols: uint8[symbols, B], on each distinct symbol.
+        returns: uint8[symbols, B], after each distinct symbol has returned.
     """
 
     contexts: NDArray[np.uint8]
     below: NDArray[np.uint8]
-    occurrences: NDArray[np.uint8]
     symbols: Integers
     symbol_index: Integers
+    on_symbols: NDArray[np.uint8]
     returns: NDArray[np.uint8]
 
 
 def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) -> Follow:
-    """Compute what can come next in a network.
+    """Find what can come next in a network.
 
     Args:
         network: an `equivalence.network.Network`.
@@ -58,89 +52,24 @@ def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) ->
         BudgetExceeded: told to stop.
     """
     below = network.below()
+    sets = follow_sets_of(network, state_first, stop)
+    final, counted = network.automaton[0], network.automaton[5]
     symbols, index = np.unique(below.below_symbols, return_inverse=True)
-    spread = Spread(network, below, index, state_first, Account(stop))
-    contexts = np.zeros((len(below.contexts), state_first.shape[1]), np.uint8)
-    returns = np.zeros((len(symbols), state_first.shape[1]), np.uint8)
-    spread.begin()
-    spread.add_below_returning()
-    spread.after_symbols(returns)
-    spread.below_contexts(below.context_starts, below.context_below, contexts)
-    return Follow(contexts, np.asarray(spread.below), np.asarray(spread.occurrences), symbols, index, returns)
+    is_frame = symbols < 0
+    begins = symbols.copy()
+    begins[is_frame] = counted[-1 - symbols[is_frame], 0]
+    returns = sets[_rows_of(symbols, len(final))]
+    may_return = is_frame | (final[begins] != 0)
+    on_symbols = state_first[begins] | returns * may_return[:, None]
+    on_sets = np.zeros((len(below.below_starts) - 1, state_first.shape[1]), np.uint8)
+    some = np.diff(below.below_starts) > 0
+    if some.any():
+        on_sets[some] = np.bitwise_or.reduceat(on_symbols[index], below.below_starts[:-1][some], axis=0)
+    tops, units = below.contexts.T
+    contexts = sets[_rows_of(np.where(units < 0, tops, -1 - units), len(final))]
+    return Follow(contexts, on_sets, symbols, index, on_symbols, returns)
 
 
-@cython.final
-@cython.cclass
-class Spread:
-    """The rows while they are computed.
-
-    Attributes:
-        set_starts: the occurrences of set i start at ``set_starts[i]``.
-        set_below: for each occurrence, the set below it.
-        symbol: for each occurrence, the number of its symbol.
-        begins: for each occurrence, the state in which it reads.
-        returning: for each occurrence, whether it may return.
-        first: what each state can read next.
-        below, occurrences: see `Follow`.
-    """
-
-    def __init__(self, network: Any, below: Any, symbol: Any, first: Any, account: Account) -> None:
-        self.set_starts = below.below_starts
-        self.set_below = below.below_of_symbol
-        self.symbol = symbol
-        self.first = first
-        self.account = account
-        self.n_sets = len(below.below_starts) - 1
-        self.begins = np.empty(len(symbol), np.int64)
-        self.returning = np.empty(len(symbol), np.uint8)
-        self.below = np.zeros((self.n_sets, first.shape[1]), np.uint8)
-        self.occurrences = np.zeros((len(symbol), first.shape[1]), np.uint8)
-        final, counted = network.automaton[0], network.automaton[5]
-        self.find_begins(below.below_symbols, final.view(np.uint8), counted)
-
-    def find_begins(self, symbols, final, counted):
-        """Find the state in which each occurrence reads, and whether it may return."""
-        for k in range(symbols.shape[0]):
-            if symbols[k] >= 0:
-                self.begins[k] = symbols[k]
-                self.returning[k] = final[symbols[k]]
-            else:
-                self.begins[k] = counted[-1 - symbols[k], 0]
-                self.returning[k] = 1
-
-    def begin(self):
-        """Add the bytes that symbols read themselves."""
-        with cython.nogil:
-            for i in range(self.n_sets):
-                for k in range(self.set_starts[i], self.set_starts[i + 1]):
-                    unite(self.occurrences, k, self.first, self.begins[k])
-                    unite(self.below, i, self.first, self.begins[k])
-
-    def add_below_returning(self):
-        """Add what can be read below symbols that return, until nothing changes."""
-        changed: cython.bint = True
-        with cython.nogil:
-            while changed:
-                changed = False
-                for i in range(self.n_sets):
-                    for k in range(self.set_starts[i], self.set_starts[i + 1]):
-                        self.account.check()
-                        if self.returning[k] and unite(self.below, i, self.below, self.set_below[k]):
-                            changed = True
-
-    def after_symbols(self, returns):
-        """Compute what can be read after symbols have returned, for each occurrence and for each symbol."""
-        with cython.nogil:
-            for k in range(self.set_below.shape[0]):
-                self.account.check()
-                unite(returns, self.symbol[k], self.below, self.set_below[k])
-                if self.returning[k]:
-                    unite(self.occurrences, k, self.below, self.set_below[k])
-
-    def below_contexts(self, context_starts, context_below, contexts):
-        """Compute what can be read below contexts, each on some sets."""
-        with cython.nogil:
-            for i in range(contexts.shape[0]):
-                self.account.check()
-                for k in range(context_starts[i], context_starts[i + 1]):
-                    unite(contexts, i, self.below, context_below[k])
+def _rows_of(symbols: Integers, n_states: int) -> Integers:
+    """The follow sets of symbols: counted rules come after states."""
+    return np.where(symbols < 0, n_states - 1 - symbols, symbols)
