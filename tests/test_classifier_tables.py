@@ -140,7 +140,7 @@ def test_the_deadline_is_looked_at_within_a_state() -> None:
     """With thousands of long representatives, a state takes milliseconds."""
     vocabulary = vocabulary_of([b"a" * n for n in range(1, 40)])
     classifier = compiled_of('root ::= "a"{30} "b"', vocabulary, on_demand=True).classifier
-    work = Promotion(classifier, classifier.reachable, states=1000, limit=1 << 24, deadline=Deadline(0.0))
+    work = Promotion(classifier, classifier.below, states=1000, limit=1 << 24, deadline=Deadline(0.0))
     with pytest.raises(BudgetExceeded, match="the classifier's states"):
         work.piece()
     assert classifier.session.store.summaries.n_known == 0

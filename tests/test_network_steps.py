@@ -287,11 +287,11 @@ def chain(n: int) -> MergedStates:
 def test_contexts_and_below_sets_of_a_chain(n: int) -> None:
     nothing, order = np.zeros((0, 3), np.int64), np.arange(n)[::-1].copy()
     found = contexts_and_below(chain(n), nothing, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop())
-    rows, row_starts, row_sets, starts, symbols, of_symbol, bottom, used = found
+    rows, row_starts, row_sets, starts, symbols, of_symbol, bottom = found
     assert rows.tolist() == [[0, -1], *([3 * i + 1, -1] for i in range(n - 1))]
     assert row_starts.tolist() == list(range(n + 1))
     assert row_sets.tolist() == [0] * n
-    assert used == n and bottom.tolist() == [True, True]
+    assert bottom.tolist() == [True, True]
     # all rules but the last have only the bottom below them, so they share one set
     assert starts.tolist() == [0, 0, n - 1]
     assert symbols.tolist() == [3 * i + 1 for i in range(n - 1)]

@@ -2,8 +2,7 @@
 
 What: a classifier that is completed piece by piece while matchers use it, on random grammars; static
 grammars, `promote`, budgets, files and forked processes; compilers that decide without a clock.
-When: after any change of `hybrid.compile.pipeline.promote_static`, of `hybrid.classifier.promotion` or of
-`hybrid.classifier.reachable`.
+When: after any change of `hybrid.compile.pipeline.promote_static` or of `hybrid.classifier.promotion`.
 Limits: times are measured, not tested (docs/strategies.md).
 """
 
@@ -46,7 +45,7 @@ NESTED = 'root ::= ("(" root ")" | "[" [0-9]{2,9} "]" | "{" root "}" root)*'
 
 
 def begun(compiled: CompiledGrammar) -> Promotion:
-    return Promotion(compiled.classifier, compiled.classifier.reachable, states=10_000, limit=1 << 30)
+    return Promotion(compiled.classifier, compiled.classifier.below, states=10_000, limit=1 << 30)
 
 
 def known_states(compiled: CompiledGrammar) -> int:
@@ -244,7 +243,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
 def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_grammar(NESTED)
     again = from_bytes(to_bytes(compiled), VOCABULARY)
-    assert again.classifier.reachable is None and not is_complete(again)
+    assert again.classifier.below is None and not is_complete(again)
     masks = masks_along(again)
     assert again.promote() and is_complete(again) and compiled.promote()
     assert masks_along(again) == masks == masks_along(compiled)

@@ -1,5 +1,5 @@
 """The grammar network: see `equivalence.network.build`."""
 
-from equivalence.network.build import Network, build_network
+from equivalence.network.build import Below, Network, build_network
 
-__all__ = ["Network", "build_network"]
+__all__ = ["Below", "Network", "build_network"]

@@ -22,7 +22,7 @@ cdef class BelowSets:
     cdef Py_ssize_t root, total, max_states
     cdef Account account
     cdef unsigned char[::1] used
-    cdef readonly Py_ssize_t n_used
+    cdef Py_ssize_t n_used
     cdef Interned pairs
     cdef Py_ssize_t[::1] caller_starts, callers, call_pair_starts, call_pairs, set_starts, members
     cdef Py_ssize_t n_members

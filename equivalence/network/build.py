@@ -84,7 +84,6 @@ class Below(NamedTuple):
         below_symbols: int64, the symbols of each below set.
         below_of_symbol: int64, the below set below each of `below_symbols`.
         below_bottom: bool[B], the sets that may be at the bottom of the stack.
-        n_rules: number of the grammar's rules that the network uses.
     """
 
     contexts: Integers
@@ -94,7 +93,11 @@ class Below(NamedTuple):
     below_symbols: Integers
     below_of_symbol: Integers
     below_bottom: NDArray[np.bool_]
-    n_rules: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(map(_BYTES_OF, self))
 
 
 class Network:
@@ -162,7 +165,7 @@ class Network:
         below, size = self._counted
         if not size or below is not self._below:
             below = self._below
-            arrays = (*self.automaton, *self._packed[:3], *(() if below is None else below[:-1]))
+            arrays = (*self.automaton, *self._packed[:3], *(below or ()))
             size = sum(map(_BYTES_OF, arrays))
             self._counted = below, size
         return size

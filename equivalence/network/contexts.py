@@ -25,7 +25,7 @@ from equivalence.deadline import Stop
 check_source(__name__)
 
 Integers = NDArray[np.int64]
-Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_], int]
+Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_]]
 
 UNIT_STATES = cython.declare(cython.Py_ssize_t, 64)
 # a unit of at most this many states is explored together with its counter
@@ -197,7 +197,7 @@ def contexts_and_below(
     max_states: int,
     stop: Stop,
 ) -> Below:
-    """The fields of `Network` after its automaton, in their order.
+    """The fields of `equivalence.network.build.Below`, in their order.
 
     Args:
         states: the merged states.
@@ -215,4 +215,4 @@ def contexts_and_below(
     below = BelowSets(states, counted, class_of_counted, n_counted_classes, root, max_states, stop)
     below.share(order)
     contexts = Contexts(below, stop)
-    return (*contexts.flat, *below.flat(), below.n_used)
+    return (*contexts.flat, *below.flat())

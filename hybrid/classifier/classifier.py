@@ -23,10 +23,10 @@ import numpy as np
 
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
+from equivalence.network import Below
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.mask_pieces import PieceGather
-from hybrid.classifier.reachable import Reachable
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
@@ -120,8 +120,8 @@ class Classifier:
         vocabulary: the vocabulary of the classes.
         limit: bytes that tables and cached steps and masks may take together.
         summaries: summaries computed ahead of time; ``None``: all are computed on demand.
-        reachable: which stacks the network allows; `promotion` needs it. ``None``: it builds the network
-            again.
+        below: what may lie below each state of the network; `promotion` needs it. ``None``: it builds the
+            network again.
 
     Attributes:
         is_used: whether any sequence was begun.
@@ -144,11 +144,11 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
-        summaries: Summaries | None = None, reachable: Reachable | None = None,
+        summaries: Summaries | None = None, below: Below | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
         self._summaries = summaries
-        self.reachable = reachable
+        self.below = below
         self._count_kept()
         self._begin(classes, vocabulary, limit)
 
@@ -179,22 +179,22 @@ class Classifier:
         """Whether masks come from walks over the vocabulary, because there are no classes yet."""
         return self.gather is None
 
-    def take_classes(self, fixed: Fixed, classes: Members, reachable: Reachable | None = None) -> None:
+    def take_classes(self, fixed: Fixed, classes: Members, below: Below | None = None) -> None:
         """Use classes instead of walks from now on. Matchers move their configurations. The lock must be
         held.
 
         Args:
             fixed: the tables for the network of which the walked tables were made.
-            classes, reachable: as for `Classifier`.
+            classes, below: as for `Classifier`.
         """
         gather = Gather(classes, self.vocabulary.size)
-        self._fixed, self.gather, self.reachable = fixed, gather, reachable
+        self._fixed, self.gather, self.below = fixed, gather, below
         self._count_kept()
         self.renew()
 
     def complete_with(self, summaries: Summaries) -> None:
         """Let later sessions start with these summaries; the current one keeps its own."""
-        self._summaries, self.reachable = summaries, None
+        self._summaries, self.below = summaries, None
         self._count_kept()
 
     def _new_session(self, serial: int) -> Session:
@@ -219,7 +219,7 @@ class Classifier:
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
         n_bytes = self._fixed.byte_tables.nbytes + (0 if self._summaries is None else self._summaries.nbytes)
-        self._kept_bytes = n_bytes + (0 if self.reachable is None else self.reachable.nbytes)
+        self._kept_bytes = n_bytes + (0 if self.below is None else self.below.nbytes)
 
     # the lock must be held for the methods below
 

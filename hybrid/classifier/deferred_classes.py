@@ -17,7 +17,6 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network
 from hybrid.classifier.classifier import Classifier, distinct_classes
 from hybrid.classifier.named_ids import NamedIds
-from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.tables import fixed_tables
 from hybrid.values.budget import Budget
 
@@ -81,13 +80,13 @@ class DeferredClasses:
             )  # fmt: skip
             texts, grouped = distinct_classes(classes, vocabulary)
             fixed = fixed_tables(network, texts, *vocabulary.flat, deadline)
-            reachable = reachable_of(network)
+            below = network.below()
         except (BudgetExceeded, UnsupportedGrammar) as error:
             if not deadline.is_over:  # another attempt would fail, too
                 self._network, self.refusal = None, str(error)
             raise BudgetExceeded(str(error)) from error
         with classifier.lock:
-            classifier.take_classes(fixed, grouped, reachable)
+            classifier.take_classes(fixed, grouped, below)
         return classes if self._ids is None else self._ids.refined(classes, vocabulary)
 
     @property

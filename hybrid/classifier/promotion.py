@@ -29,11 +29,10 @@ import numpy as np
 
 from equivalence import BudgetExceeded, forks
 from equivalence.deadline import Deadline
-from equivalence.network import build_network
+from equivalence.network import Below, build_network
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier.classifier import Classifier
-from hybrid.classifier.reachable import Reachable, reachable_of
 from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.values.budget import Budget
 
@@ -63,7 +62,7 @@ class Promotion:
 
     Args:
         classifier: a classifier whose states are computed on demand.
-        reachable: which stacks its network allows.
+        below: what may lie below each state of its network.
         states: the maximum number of rows of the automaton.
         limit: the maximum number of bytes of the session's tables.
         deadline: when to give up. It is checked within each state, which may take seconds if representatives
@@ -71,12 +70,12 @@ class Promotion:
     """
 
     def __init__(
-        self, classifier: Classifier, reachable: Reachable, *, states: int, limit: int,
+        self, classifier: Classifier, below: Below, *, states: int, limit: int,
         deadline: Deadline | None = None,
     ) -> None:  # fmt: skip
         self._classifier = classifier
         self._session = classifier.session
-        self._closure = SummaryClosure(self._session.store, reachable)
+        self._closure = SummaryClosure(self._session.store, below)
         self._states, self._limit = states, limit
         self._deadline = deadline or Deadline()
 
@@ -153,12 +152,12 @@ def promote_classifier(
 
 
 def _promote(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None) -> None:
-    reachable = classifier.reachable
-    if reachable is None:
-        reachable = reachable_again(classifier, grammar, budget)
+    below = classifier.below
+    if below is None:
+        below = below_again(classifier, grammar, budget)
     # a quarter of the bytes is for the tables of states
     work = Promotion(
-        classifier, reachable, states=4 * budget.states, limit=classifier.limit // 4, deadline=deadline
+        classifier, below, states=4 * budget.states, limit=classifier.limit // 4, deadline=deadline
     )
     while work.piece():
         pass
@@ -168,9 +167,9 @@ def _promote(classifier: Classifier, grammar: Any, budget: Budget, deadline: Dea
             classifier.renew()  # a session that starts with all states has fewer of them, and larger tables
 
 
-def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Reachable:
-    """Compute again which stacks a grammar's network allows: the grammar was read from a file, or its states
-    exceeded the bounds.
+def below_again(classifier: Classifier, grammar: Any, budget: Budget) -> Below:
+    """Compute again what may lie below each state of a network, if the grammar was read from a file, or its
+    states exceeded the bounds.
 
     Raises:
         BudgetExceeded: the network is not the same as when the file was written.
@@ -190,4 +189,4 @@ def reachable_again(classifier: Classifier, grammar: Any, budget: Budget) -> Rea
         raise BudgetExceeded(
             "the classifier was made by another version of equimask; compile the grammar again"
         )
-    return reachable_of(network)
+    return network.below()

@@ -10,6 +10,8 @@ Limits: below sets allow more stacks than occur.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
@@ -19,8 +21,6 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser, equivalent_count
-
-from hybrid.classifier.reachable import Reachable
 
 check_source(__name__)
 
@@ -35,7 +35,7 @@ class SummaryClosure:
 
     Args:
         store: the store whose tables are filled; nothing else may use them during `run`.
-        reachable: the stacks that its network allows.
+        below: what may lie below each state of its network (`Network.below`).
 
     Attributes:
         queue: pairs [pending set, below set] to read, including those already read.
@@ -53,7 +53,8 @@ class SummaryClosure:
     contexts: cython.const[cython.Py_ssize_t][:, ::1]
     context_starts: cython.const[cython.Py_ssize_t][::1]
     context_below: cython.const[cython.Py_ssize_t][::1]
-    below: cython.const[cython.Py_ssize_t][:, ::1]
+    below_symbols: cython.const[cython.Py_ssize_t][::1]
+    below_of_symbol: cython.const[cython.Py_ssize_t][::1]
     below_starts: cython.const[cython.Py_ssize_t][::1]
     queue: Interned
     n_contexts: cython.Py_ssize_t
@@ -62,11 +63,13 @@ class SummaryClosure:
     count: cython.Py_ssize_t[::1]
     most: cython.Py_ssize_t
 
-    def __init__(self, store: Store, reachable: Reachable) -> None:
+    def __init__(self, store: Store, below: Any) -> None:
         self.summariser = store.summariser
         self.summaries = store.summaries
         self.space = store.space
-        self.contexts, self.context_starts, self.context_below, self.below, self.below_starts = reachable
+        self.contexts, self.context_starts = below.contexts, below.context_starts
+        self.context_below, self.below_starts = below.context_below, below.below_starts
+        self.below_symbols, self.below_of_symbol = below.below_symbols, below.below_of_symbol
         self.queue = Interned(512, 2)
         self.place = np.zeros(2, np.int64)
         self.count = np.zeros(2, np.int64)
@@ -131,7 +134,7 @@ class SummaryClosure:
             end = self.below_starts[below + 1]
             while begin + self.place[QUEUE] < end:
                 k = begin + self.place[QUEUE]
-                if not self.push_through(pending, self.below[k, 0], self.below[k, 1], QUEUE):
+                if not self.push_through(pending, self.below_symbols[k], self.below_of_symbol[k], QUEUE):
                     return 0
                 self.place[QUEUE] += 1
             self.place[QUEUE] = 0

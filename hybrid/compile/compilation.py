@@ -27,7 +27,6 @@ from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.promotion import promote_classifier
-from hybrid.classifier.reachable import reachable_of
 from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import walk_tables
 from hybrid.compile.engine_strategies import (
@@ -178,9 +177,7 @@ class Compilation(EngineStrategies):
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
-        made = _kind(ids)(
-            fixed, grouped, self.vocabulary, budget.table_bytes, reachable=reachable_of(network)
-        )
+        made = _kind(ids)(fixed, grouped, self.vocabulary, budget.table_bytes, below=network.below())
         if self.settings.on_demand:
             return made, "on_demand=True"
         try:

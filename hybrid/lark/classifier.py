@@ -28,7 +28,7 @@ class FactoredClassifier(Classifier):
 
     def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
         self.fixed = fixed
-        self._known = self.reachable = None  # states are only computed on demand
+        self._summaries = self.below = None  # states are only computed on demand
         self._begin(classes, vocabulary, limit)
 
     def _new_session(self, serial: int) -> Session:
