@@ -82,7 +82,7 @@ def test_steps_and_loops(name: str) -> None:
     outcomes = first_outcomes(64, 1 << 40, Account(), "too many outcomes")
     walks = Walks(up, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False)
     walks.walk_all(network.below().contexts, follow_of(network, tables.first).contexts)  # records loops
-    starts = [space.context_of(network.start, -1) for space in (up, down)]
+    starts = [space.context_of(network.start) for space in (up, down)]
     twin, todo = {0: 0, starts[0]: starts[1]}, [starts[0]]
     for configuration in todo:
         n_classes = tables.n_classes
@@ -163,11 +163,10 @@ def test_follow_sets_have_what_can_be_read_below_contexts(name: str) -> None:
     np.maximum.at(expected, place, on_set[below.below_of_symbol])
     sets = np.split(below.context_below, below.context_starts[1:-1])
     follow = follow_of(network, first)
-    for (symbol, unit), some_sets, found in zip(below.contexts.tolist(), sets, follow.contexts, strict=True):
+    for symbol, some_sets, found in zip(below.contexts.tolist(), sets, follow.contexts, strict=True):
         exact = np.bitwise_or.reduce(on_set[some_sets], axis=0)
         assert (found >= exact).all()
-        also = first[counted[unit, 0]] if unit >= 0 else 0  # the next unit may begin as well
-        expected[symbol if symbol >= 0 else n - 1 - symbol] |= exact | also
+        expected[symbol if symbol >= 0 else n - 1 - symbol] |= exact
     np.maximum.at(expected, counted[:, 0], first[counted[:, 0]] | expected[n:])
     assert np.array_equal(follow_sets_of(network, first), expected)
     assert (follow.below >= on_set).all()

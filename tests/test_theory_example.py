@@ -61,7 +61,7 @@ def test_a_call_that_may_be_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_path_of_below_sets_is_a_stack() -> None:
     space, height = EXAMPLE.space, 7
-    found = [space.context_of(EXAMPLE.network.start, -1)]
+    found = [space.context_of(EXAMPLE.network.start)]
     reached: set[tuple[str, ...]] = set()
     for configuration in found:
         stacks = [tuple(stack) for stack in EXAMPLE.stacks_of(configuration)]
@@ -100,7 +100,7 @@ def test_blocks_and_items() -> None:
 
 
 def test_a_token_that_is_read_on_a_local_stack() -> None:
-    (after,) = EXAMPLE.after(EXAMPLE.space.context_of(EXAMPLE.names.index("I"), -1), "1")
+    (after,) = EXAMPLE.after(EXAMPLE.space.context_of(EXAMPLE.names.index("I")), "1")
     label, ports, pairs = EXAMPLE.entries(after)
     stacks = {" ".join([EXAMPLE.name(state), *rest]) for state, tail in pairs for rest in EXAMPLE.rests(tail)}
     assert (label, ports, stacks) == (0, [0], {"D J", "J"})

@@ -90,7 +90,7 @@ class Example:
         self.byte_tables = ByteTables(automaton, ranks)
         self.follow = follow_of(self.network, self.byte_tables.first)
         self.below = self.network.below()
-        self.contexts = [symbol for symbol, _ in self.below.contexts.tolist()]
+        self.contexts = self.below.contexts.tolist()
         self.contexts_in_order = sorted(self.contexts, key=lambda one: ORDER.index(self.name(one)))
         self.space = Space(automaton, self.byte_tables, ranks, absorbing_states(automaton), 64, 64)
 
@@ -177,7 +177,7 @@ class Example:
 
     def stacks(self, text: str) -> list[list[str]]:
         """All stacks after a text, each with its top first."""
-        *_, configuration = self.after(self.space.context_of(self.network.start, -1), text)
+        *_, configuration = self.after(self.space.context_of(self.network.start), text)
         return self.stacks_of(configuration)
 
     def stacks_of(self, configuration: int) -> list[list[str]]:
@@ -206,7 +206,7 @@ class Example:
             text: a token or a suffix of one.
             under: whether the symbol lies under another one, so that it may be dropped before the first byte.
         """
-        at, left = self.space.context_of(symbol, -1), []
+        at, left = self.space.context_of(symbol), []
         reached = [at, *self.after(at, text)]
         for depth, configuration in enumerate(reached):
             if configuration and depth < len(text) and (depth or under):

@@ -212,7 +212,6 @@ def _suffix_twins(
     """
     account: Account = space.account
     wanted = np.zeros(len(trie.suffix_parent), np.uint8)
-    symbols = np.stack([follow.symbols, np.full(len(follow.symbols), -1)], axis=1)
     seen = n_suffixes = n_blocks = n_users = n_sets = 0
     rounds: list[Rounds] = []
     while mark_pending(outcomes, seen, wanted, trie.suffix_parent):
@@ -226,7 +225,7 @@ def _suffix_twins(
         account.claim(0, array_bytes(tree))
         del tree
         walks = Walks(space, nodes, trie.suffix_parent, suffixes, trie.longest, outcomes, displacement)
-        walked = walks.walk_all(symbols, follow.returns)
+        walked = walks.walk_all(follow.symbols, follow.returns)
         before = account.taken
         range_sets, words = outright_sets(
             trie.suffix_byte[suffixes], walked.block_starts, walked.range_starts, walked.ranges, account

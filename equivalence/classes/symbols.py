@@ -69,7 +69,7 @@ class Symbols:
         self.symbol_start = np.empty(symbols.shape[0], np.int64)
         with cython.nogil:
             for i in range(symbols.shape[0]):
-                self.symbol_start[i] = self.space.context(symbols[i], -1)
+                self.symbol_start[i] = self.space.context(symbols[i])
 
     def outcome_of(self, suffixes, symbol):
         """The outcome of a set of suffixes on a symbol, computed once."""

@@ -77,7 +77,7 @@ class Below(NamedTuple):
     """What may lie below each state of a network.
 
     Attributes:
-        contexts: what may be on top of a stack, int64[C, 2], rows (symbol, counted class below or -1).
+        contexts: int64[C], the symbols that may be on top of a stack.
         context_starts: int64[C + 1], where the below sets of each context begin in `context_below`.
         context_below: int64, the below sets of each context.
         below_starts: int64[B + 1], where the symbols of each below set begin in `below_symbols`.

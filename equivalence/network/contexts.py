@@ -27,23 +27,18 @@ check_source(__name__)
 Integers = NDArray[np.int64]
 Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_]]
 
-UNIT_STATES = cython.declare(cython.Py_ssize_t, 64)
-# a unit of at most this many states is explored together with its counter
-
 
 @cython.final
 @cython.cclass
 class Contexts:
-    """The tops to explore, each with its below sets; a small unit of a counted rule with its counter.
-
-    Sets without the frames of such counters are interned with the others.
+    """The symbols that may be on top of a stack, each with its below sets.
 
     Args:
         below: the below sets, shared.
         stop: says when to stop.
 
     Attributes:
-        flat: (rows (symbol, counted class below or -1), starts of their below sets, below sets), int64.
+        flat: (symbols, starts of their below sets, below sets), int64.
 
     Raises:
         BudgetExceeded: the deadline has passed.
@@ -51,38 +46,31 @@ class Contexts:
 
     def __init__(self, below: BelowSets, stop: Stop) -> None:
         states = below.states
-        self.below, self.states, self.sets = below, states, below.sets
+        self.below, self.states = below, states
         self.account = Account(stop)
         self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
         self.n_symbols = self.n_classes + below.n_counted_classes
         self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
         with cython.nogil:
             self.find_tops(states, below)
-        self.top_rules = np.empty(self.top_starts[self.n_symbols + 1], np.int64)
-        self.frames = np.empty(below.n_sets, np.int64)
-        self.rest = np.empty(below.n_sets, np.int64)
-        self.seen = np.empty(below.total, np.int64)
-        self.codes = SortedSet()
-        self.base = 2 * below.n_sets + 1
+        n_tops: cython.Py_ssize_t = self.top_starts[self.n_symbols + 1]
+        self.top_rules = np.empty(n_tops, np.int64)
+        self.sets = SortedSet()
+        symbols, set_starts = np.empty(self.n_symbols, np.int64), np.empty(self.n_symbols + 1, np.int64)
+        symbol_sets = np.empty(n_tops, np.int64)
+        self.symbols, self.set_starts, self.symbol_sets = symbols, set_starts, symbol_sets
+        self.set_starts[0] = 0
+        self.n_found = 0
+        self.n_sets = 0
         with cython.nogil:
             self.note_tops(states, below)
-            self.count_frames()
-            room = self.most_rows()
-        rows, row_starts = np.empty((room, 2), np.int64), np.empty(room + 1, np.int64)
-        row_sets = np.empty(room, np.int64)
-        self.rows, self.row_starts, self.row_sets = rows, row_starts, row_sets
-        self.row_starts[0] = 0
-        self.n_rows = 0
-        self.n_row_sets = 0
-        with cython.nogil:
             for symbol in range(self.n_symbols):
                 self.account.check()
-                self.collect(symbol)
                 self.write(symbol)
         self.flat = (
-            rows[: self.n_rows].copy(),
-            row_starts[: self.n_rows + 1].copy(),
-            row_sets[: self.n_row_sets].copy(),
+            symbols[: self.n_found].copy(),
+            set_starts[: self.n_found + 1].copy(),
+            symbol_sets[: self.n_sets].copy(),
         )
 
     def find_tops(self, states, below):
@@ -119,72 +107,20 @@ class Contexts:
                 self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
                 self.top_starts[symbol + 1] += 1
 
-    def count_frames(self):
-        """Count the frames of each set, and mark the sets without them as unknown."""
-        for i in range(self.below.n_sets):
-            k = self.sets.starts[i] + 1
-            while k < self.sets.starts[i + 1] and self.sets.pool[k] < 0:
-                k += 2
-            self.frames[i] = (k - self.sets.starts[i]) // 2
-            self.rest[i] = -1
-        for rule in range(self.below.total):
-            self.seen[rule] = -1
-
-    def most_rows(self):
-        """The most rows there can be: one for each top, and one for each frame of its set."""
-        room: cython.Py_ssize_t = self.top_rules.shape[0]
-        for k in range(self.top_rules.shape[0]):
-            room += self.frames[self.below.set_of_rule[self.top_rules[k]]]
-        return room
-
-    def collect(self, symbol):
-        """Collect the below sets of a symbol's tops as codes (1 + counted class below, or 0; set)."""
-        self.codes.count = 0
-        for k in range(self.top_starts[symbol], self.top_starts[symbol + 1]):
-            rule = self.top_rules[k]
-            if self.seen[rule] == symbol:
-                continue
-            self.seen[rule] = symbol
-            own = self.below.set_of_rule[rule]
-            if (
-                rule < self.n_rules
-                and self.frames[own] > 0
-                and self.states.rule_last[rule] - self.states.rule_first[rule] <= UNIT_STATES
-            ):
-                for i in range(self.frames[own]):
-                    at = self.sets.starts[own] + 1 + 2 * i
-                    self.codes.add(-self.sets.pool[at] * self.base + self.sets.pool[at + 1])
-                if self.rest[own] == -1:
-                    self.rest[own] = self.without_frames(own)
-                own = self.rest[own]
-                if own < 0:
-                    continue
-            self.codes.add(own)
-
-    def without_frames(self, own):
-        """The number of a set without its frames; -2 if that is empty."""
-        length = self.sets.starts[own + 1] - self.sets.starts[own] - 2 * self.frames[own]
-        if length == 1 and not self.sets.pool[self.sets.starts[own]]:
-            return -2
-        begin = self.sets.room(length)
-        self.sets.pool[begin] = self.sets.pool[self.sets.starts[own]]
-        first = self.sets.starts[own] + 2 * self.frames[own]
-        for i in range(1, length):
-            self.sets.pool[begin + i] = self.sets.pool[first + i]
-        return self.sets.intern(length)
-
     def write(self, symbol):
-        """Write a row for each counted class below a symbol, and their sets."""
-        above: cython.Py_ssize_t = -2
-        for i in range(self.codes.sort()):
-            if self.codes.values[i] // self.base - 1 != above:
-                above = self.codes.values[i] // self.base - 1
-                self.rows[self.n_rows, 0] = symbol if symbol < self.n_classes else self.n_classes - symbol - 1
-                self.rows[self.n_rows, 1] = above
-                self.n_rows += 1
-            self.row_sets[self.n_row_sets] = self.codes.values[i] % self.base
-            self.n_row_sets += 1
-            self.row_starts[self.n_rows] = self.n_row_sets
+        """Write a symbol and the below sets of its tops, unless it is no top."""
+        self.sets.count = 0
+        for k in range(self.top_starts[symbol], self.top_starts[symbol + 1]):
+            self.sets.add(self.below.set_of_rule[self.top_rules[k]])
+        if self.sets.sort() == 0:
+            return 0
+        for i in range(self.sets.count):
+            self.symbol_sets[self.n_sets] = self.sets.values[i]
+            self.n_sets += 1
+        self.symbols[self.n_found] = symbol if symbol < self.n_classes else self.n_classes - symbol - 1
+        self.n_found += 1
+        self.set_starts[self.n_found] = self.n_sets
+        return 0
 
 
 def contexts_and_below(

@@ -33,7 +33,7 @@ cdef class Space(Configurations):
     cdef Py_ssize_t after(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t step(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t close(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_returning) except -1 nogil
-    cdef Py_ssize_t context(self, Py_ssize_t symbol, Py_ssize_t unit) except -1 nogil
+    cdef Py_ssize_t context(self, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t after_unit(self, Py_ssize_t unit, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t new_link(self, Py_ssize_t tail, Py_ssize_t following) except -1 nogil
     cdef Py_ssize_t add(self, Py_ssize_t side, Py_ssize_t state, Py_ssize_t tail, Py_ssize_t n) except -1 nogil

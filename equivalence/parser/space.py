@@ -345,20 +345,15 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- where walks begin
 
-    def context(self, symbol, unit):
-        """The configuration of a state (or of counted rule k if it is -1 - k, after one unit) on an unknown
-        stack. If `unit` >= 0, the frame of that counted rule is below the state, with an unknown count."""
+    def context(self, symbol):
+        """The configuration of a state (or of counted rule k if it is -1 - k, after one unit and an unknown
+        number of earlier units) on an unknown stack."""
         self.stamp += 1
         self.n_links = 0
-        tail: cython.Py_ssize_t = 0
         if symbol < 0:
-            unit = -1 - symbol
-        if unit >= 0:
-            tail = self.stacks.frame(counting(unit, 1), 0, 0)
-        if symbol < 0:
-            self.returning[0] = tail
+            self.returning[0] = self.stacks.frame(counting(-1 - symbol, 1), 0, 0)
             return self.close(0, 0, 1)
-        self.add(AFTER, symbol, tail, 0)
+        self.add(AFTER, symbol, 0, 0)
         return self.close(1, 0, 0)
 
     def after_unit(self, unit, count):
@@ -384,14 +379,13 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- from Python
 
-    def context_of(self, symbol: cython.Py_ssize_t, unit: cython.Py_ssize_t) -> int:
+    def context_of(self, symbol: cython.Py_ssize_t) -> int:
         """`context`, for Python.
 
         Args:
             symbol: a state, or -1 - k for counted rule k.
-            unit: a counted rule, or -1.
         """
-        return self.context(symbol, unit)
+        return self.context(symbol)
 
     def following(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> int:
         """The configuration after a byte of a class; 0 if it cannot be read.

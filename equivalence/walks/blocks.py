@@ -42,29 +42,29 @@ class Blocks(NamedTuple):
 
 def find_blocks(
     space: Space,
-    contexts: cython.const[cython.Py_ssize_t][:, ::1],
+    contexts: cython.const[cython.Py_ssize_t][::1],
     child: NDArray[np.int64],
 ) -> Blocks:
     """Find the blocks of some contexts.
 
     Args:
         space: the configurations.
-        contexts: int64[n, 2], rows (symbol, unit) as for `Space.context_of`.
+        contexts: int64[n], symbols as for `Space.context_of`.
         child: int64[256], nonzero for the bytes with which tokens begin.
 
     Raises:
         BudgetExceeded: more configurations or bytes than allowed, or told to stop.
         ValueError: arrays of another type or shape.
     """
-    if contexts.shape[1] != 2 or len(child) != 256:
-        raise ValueError("contexts that are no pairs, or other than 256 bytes")
+    if len(child) != 256:
+        raise ValueError("other than 256 bytes")
     n_contexts: cython.Py_ssize_t = contexts.shape[0]
     n_classes: cython.Py_ssize_t = space.n_classes
     after = np.zeros((n_classes, n_contexts), np.int32)  # it is read class by class
     following: cython.int[:, ::1] = after
     with cython.nogil:
         for i in range(n_contexts):
-            start = space.context(contexts[i, 0], contexts[i, 1])
+            start = space.context(contexts[i])
             for c in range(n_classes):
                 configuration: cython.Py_ssize_t = space.steps[start, c]
                 if configuration < 0:  # not known yet

@@ -65,8 +65,7 @@ def follow_of(network: Any, state_first: NDArray[np.uint8], stop: Any = None) ->
     some = np.diff(below.below_starts) > 0
     if some.any():
         on_sets[some] = np.bitwise_or.reduceat(on_symbols[index], below.below_starts[:-1][some], axis=0)
-    tops, units = below.contexts.T
-    contexts = sets[_rows_of(np.where(units < 0, tops, -1 - units), len(final))]
+    contexts = sets[_rows_of(below.contexts, len(final))]
     return Follow(contexts, on_sets, symbols, index, on_symbols, returns)
 
 

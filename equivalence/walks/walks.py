@@ -105,7 +105,7 @@ class Walks:
         """Walk every block of some contexts.
 
         Args:
-            contexts: int64[n, 2], rows (symbol, unit) as for `Space.context_of`.
+            contexts: int64[n], symbols as for `Space.context_of`.
             firsts: uint8[n, B], the byte classes that can follow below each context's known part.
 
         Raises:

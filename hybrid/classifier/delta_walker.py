@@ -68,7 +68,7 @@ class DeltaWalker(Walker):
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Walker`."""
         if self.is_wide(-1, state):
-            begin = self.space.context(state, -1)
+            begin = self.space.context(state)
             loop = self.loop_of(begin)
             if loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop):
                 self.n_compared += 1
@@ -111,7 +111,7 @@ class DeltaWalker(Walker):
         tail = self.space.configurations.pool[at + 1]
         below: cython.Py_ssize_t = -1
         if tail == 0:
-            if self.space.context(other, -1) != loop or not self.follows_alike(state, other):
+            if self.space.context(other) != loop or not self.follows_alike(state, other):
                 return False
         else:
             below = self.frame_of(tail)

@@ -78,7 +78,7 @@ class Summariser:
         """Read every representative on a state with an unknown stack below."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         end: cython.Py_ssize_t = self.nodes.shape[0] - 1
-        self.configurations[0] = self.space.context(state, -1)
+        self.configurations[0] = self.space.context(state)
         self.valid[0] = 0
         mask_at = self.empty_mask()
         n: cython.Py_ssize_t = 0
@@ -214,7 +214,7 @@ class Summariser:
     def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
-            return self.space.context(symbol, -1)
+            return self.space.context(symbol)
         at = self.summaries.units.starts[symbol - self.n_states]
         return self.space.after_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
 

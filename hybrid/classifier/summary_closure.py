@@ -50,7 +50,7 @@ class SummaryClosure:
     summariser: Summariser
     summaries: Summaries
     space: Space
-    contexts: cython.const[cython.Py_ssize_t][:, ::1]
+    contexts: cython.const[cython.Py_ssize_t][::1]
     context_starts: cython.const[cython.Py_ssize_t][::1]
     context_below: cython.const[cython.Py_ssize_t][::1]
     below_symbols: cython.const[cython.Py_ssize_t][::1]
@@ -102,8 +102,8 @@ class SummaryClosure:
     def begin_contexts(self, end: cython.Py_ssize_t) -> cython.int:
         """Queue what contexts leave pending. Return whether all contexts before `end` are done."""
         while self.n_contexts < end:
-            state = self.contexts[self.n_contexts, 0]
-            unit = self.contexts[self.n_contexts, 1]
+            state = self.contexts[self.n_contexts]
+            unit: cython.Py_ssize_t = -1
             if state < 0:  # a counter frame on which the next unit begins
                 unit = -1 - state
                 state = self.space.automaton.counted[unit].start

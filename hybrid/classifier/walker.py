@@ -100,7 +100,7 @@ class Walker(WalkOutput):
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
-        pending = self.read_from(-1, state, state, self.space.context(state, -1))
+        pending = self.read_from(-1, state, state, self.space.context(state))
         self.summaries.first[state].mask = cython.cast(cython.int, self.mask)
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0

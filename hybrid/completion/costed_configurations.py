@@ -141,7 +141,7 @@ class CostedConfigurations:
             tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
             account=account, excess=excess,
         )  # fmt: skip
-        self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start, -1)
+        self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start)
         self.start: int = EMPTY_TEXT if tables.start_final else self._first
         self._tails = [_WHOLE]  # for each tail; the first is the empty stack
         self._prefixes: list[tuple[bytes, int]] = []  # bytes, and how many of them are spelled
