@@ -102,20 +102,19 @@ class SummaryClosure:
     def begin_contexts(self, end: cython.Py_ssize_t) -> cython.int:
         """Queue what contexts leave pending. Return whether all contexts before `end` are done."""
         while self.n_contexts < end:
-            state = self.contexts[self.n_contexts]
-            unit: cython.Py_ssize_t = -1
-            if state < 0:  # a counter frame on which the next unit begins
-                unit = -1 - state
-                state = self.space.automaton.counted[unit].start
+            symbol = self.contexts[self.n_contexts]
+            state: cython.Py_ssize_t = symbol
+            if symbol < 0:  # a counter frame on which the next unit begins
+                state = self.space.automaton.counted[-1 - symbol].start
             if self.summaries.first[state].mask < 0:
                 self.summariser.read_top(state)
             pending: cython.Py_ssize_t = self.summaries.first[state].pending
             begin = self.context_starts[self.n_contexts]
             while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
                 own = self.context_below[begin + self.place[CONTEXTS]]
-                if unit < 0:
+                if symbol >= 0:
                     self.push(pending, own)
-                elif not self.push_through(pending, -1 - unit, own, CONTEXTS):
+                elif not self.push_through(pending, symbol, own, CONTEXTS):
                     return 0
                 self.place[CONTEXTS] += 1
             self.place[CONTEXTS] = 0
