@@ -236,16 +236,3 @@ def test_what_can_only_be_read_is_read(
     compiler.compile_regex("a")
     compiler.compile_regex("b")
     assert disk(compiler) == (1, 1, 0) and len(warnings_of(caplog)) == 1
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    compiler_in(tmp_path).compile_regex("a")
-    tmp_path.chmod(0o500)
-    try:
-        compiler = compiler_in(tmp_path)
-        compiler.compile_regex("a")
-        compiler.compile_regex("b")
-    finally:
-        tmp_path.chmod(0o700)
-    assert disk(compiler) == (1, 1, 0) and len(warnings_of(caplog)) == 1

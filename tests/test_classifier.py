@@ -1,11 +1,11 @@
 """The parser stack classifier: its masks and steps are those of the grammar, whatever it has read before.
 
 What: masks against the slow reference on random grammars, ahead of time and on demand; after building ahead,
-nothing remains to be found; batches against their members; ambiguous and deep texts, whose configurations
-stay small. Full tables have their own file.
+nothing remains to be found; ambiguous and deep texts, whose configurations stay small. Full tables have their
+own file.
 When: after any change of `hybrid.classifier` or of the kernels that it shares with the exploration.
-Limits: what it shares with other strategies, such as forks and rollbacks, is compared with XGrammar in
-``robustness/test_fuzz.py``.
+Limits: what it shares with other strategies, such as forks, rollbacks and batches, is compared with XGrammar
+in ``robustness/test_fuzz.py``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from equivalence.network import build_network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
-from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid import GrammarCompiler, GrammarMatcher
 from tests.classifiers import (
     EXAMPLES,
     LETTERS,
-    NESTED,
     agree_with_the_reference,
     classifier_case,
     compiled_of,
@@ -122,33 +121,7 @@ def test_which_return_states_absorb(grammar: str, expected: int) -> None:
     assert int(absorbing_states(Automaton(network.automaton)).sum()) == expected
 
 
-# --- Many at once -------------------------------------------------------------------------------------------
-
-
-def test_a_batch_is_its_members() -> None:
-    grammars = [NESTED, 'root ::= ("a" | "(" root ")")*', 'root ::= "x"* "a"+']
-    compiled = [compiled_of(text, on_demand=True) for text in grammars]
-    rng = random.Random(5)
-    together = [GrammarMatcher(compiled[i % 3]) for i in range(12)]
-    alone = [GrammarMatcher(compiled_of(grammars[i % 3])) for i in range(12)]
-    batch = BatchGrammarMatcher()
-    rows = rng.sample(range(20), 12)
-    for _ in range(30):
-        bitmask = allocate_token_bitmask(20, len(LETTERS))
-        untouched = [row for row in range(20) if row not in rows]
-        batch.batch_fill_next_token_bitmask(together, bitmask, rows)
-        assert bitmask[untouched].eq(-1).all()
-        for matcher, row in zip(alone, rows, strict=True):
-            expected = allocate_token_bitmask(1, len(LETTERS))
-            matcher.fill_next_token_bitmask(expected)
-            assert bitmask[row].equal(expected[0])
-        tokens = [rng.randrange(-1, len(LETTERS) + 2) for _ in together]
-        taken = batch.batch_accept_token(together, tokens)
-        assert taken == [matcher.accept_token(t) for matcher, t in zip(alone, tokens, strict=True)]
-        ended = [i for i, matcher in enumerate(alone) if matcher.is_terminated()]
-        for i in ended:
-            together[i].rollback()
-            alone[i].rollback()
+# --- Forced text -------------------------------------------------------------------------------------------
 
 
 def forced_text(strategy: str, grammar: str, tokens: list[bytes], *read: int) -> str:

@@ -115,18 +115,6 @@ def test_full_tables_are_begun_anew() -> None:
         read_at_random(sides, rng)
 
 
-def test_batches() -> None:
-    ours, plain = compiled_both(of_format(TRIGGERED))
-    matchers = [[GrammarMatcher(each) for _ in range(4)] for each in (ours, plain)]
-    rows = [allocate_token_bitmask(4, VOCABULARY.size) for _ in matchers]
-    for tokens in ([3, 5, 4, 58], [5, 8, 5, 3], [8, 12, 12, 5], [12, 3, 3, 3]):
-        for some, bitmask in zip(matchers, rows, strict=True):
-            BatchGrammarMatcher().batch_fill_next_token_bitmask(some, bitmask)
-        assert (rows[0] == rows[1]).all()
-        taken = [BatchGrammarMatcher.batch_accept_token(some, tokens) for some in matchers]
-        assert taken[0] == taken[1]
-
-
 def test_an_id_read_both_ways_goes_on_elsewhere() -> None:
     ours, plain = compiled_both(parse("token that is also read as text"))
     first, second = GrammarMatcher(ours), GrammarMatcher(plain)

@@ -1,9 +1,10 @@
 """Walked masks: walking the vocabulary, without any classes, allows exactly what the grammar allows.
 
 What: masks of a walked classifier against the slow reference on random grammars; counters, whose counts walks
-forget; the change to classes in the middle of a text.
+forget.
 When: after any change of `hybrid.classifier.walker`, `walk_output`, `counter_abstraction` or `mask_pieces`.
-Limits: ``test_classifier.py`` tests what walks share with classes.
+Limits: ``test_classifier.py`` tests what walks share with classes, and ``test_deferred_classes.py`` the
+change to classes in the middle of a text.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary, compute_classes
-from equivalence.network import Network, build_network
+from equivalence.network import build_network
 from equivalence.parser.automaton import Automaton
 from equivalence.walks.unit_reads import UnitReads
 from equivalence.walks.walk_cache import WalkCache
 from hybrid import GrammarCompiler, GrammarMatcher
-from hybrid.classifier import Classifier, distinct_classes, fixed_tables
+from hybrid.classifier import Classifier
 from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
@@ -38,10 +39,10 @@ EXAMPLES = 40
 LIMIT = 1 << 26
 
 
-def walked_of(ebnf: str, vocabulary: Vocabulary) -> tuple[Classifier, Network]:
+def walked_of(ebnf: str, vocabulary: Vocabulary) -> Classifier:
     grammar = xgrammar.Grammar.from_ebnf(ebnf)
     network = build_network(grammar, token_bytes=vocabulary.trie.longest, max_states=4_000)
-    return Classifier(walk_tables(network, vocabulary), None, vocabulary, LIMIT), network
+    return Classifier(walk_tables(network, vocabulary), None, vocabulary, LIMIT)
 
 
 def row_of(classifier: Classifier, config: int) -> list[int]:
@@ -77,7 +78,7 @@ def walk(classifier: Classifier, ebnf: str, choose: Any, texts: int, steps: int)
 def test_walked_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random) -> None:
     vocabulary = vocabulary_of(case.vocabulary)
     try:
-        classifier, _ = walked_of(case.ebnf, vocabulary)
+        classifier = walked_of(case.ebnf, vocabulary)
     except (UnsupportedGrammar, BudgetExceeded):
         reject()
     walk(classifier, case.ebnf, rng.choice, 3, 8)
@@ -96,7 +97,7 @@ def test_what_other_grammars_read_is_taken_for_what_it_is() -> None:
         added: dict[str, int] = {}
         for ebnf in (case.ebnf, other.ebnf, case.ebnf, other.ebnf):
             try:
-                classifier, _ = walked_of(ebnf, vocabulary)
+                classifier = walked_of(ebnf, vocabulary)
             except (UnsupportedGrammar, BudgetExceeded):
                 reject()
             hits, size = kept.hits, len(kept)
@@ -117,7 +118,7 @@ def test_long_walks_are_kept_within_their_bound() -> None:
     for limit in (1 << 20, 1 << 20, 200):
         if limit == 200 or not masks:  # a limit too small for anything, or the first round
             vocabulary.__dict__["walk_cache"] = WalkCache(64, limit, few_nodes=50)
-        classifier, _ = walked_of('root ::= "x"? [ad-h]* [b-d] "\\""', vocabulary)
+        classifier = walked_of('root ::= "x"? [ad-h]* [b-d] "\\""', vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
         entered.append(classifier.session.store.summariser.n_entered)
     assert masks[0] == masks[1] == masks[2]
@@ -154,7 +155,7 @@ def test_counts_that_walks_forget_do_not_matter(ebnf: str, few_nodes: int) -> No
     vocabulary = vocabulary_of(list(dict.fromkeys(tokens)))
     kept = WalkCache(4 * ((vocabulary.size + 31) // 32), few_nodes=few_nodes)
     vocabulary.__dict__["walk_cache"] = kept
-    classifier, _ = walked_of(ebnf, vocabulary)
+    classifier = walked_of(ebnf, vocabulary)
 
     def choose(wanted: list[int]) -> int:  # short ones go past all counts, long ones leap
         return min(rng.sample(wanted, min(4, len(wanted))), key=lambda i: len(vocabulary.tokens[i]))
@@ -280,7 +281,7 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
     parts = ["n", "na", "me", "b", "sp", ">", ">1", ">a", ";", "x", "ä", "name", "nbsp", ">b;", "."]
     tokens = {"".join(rng.choices(parts, k=rng.randint(1, 4))).encode() for _ in range(300)}
     vocabulary = vocabulary_of(sorted(tokens | {bytes([c]) for c in b"<>;name.x10"}))
-    classifier, _ = walked_of(ebnf, vocabulary)
+    classifier = walked_of(ebnf, vocabulary)
 
     def order(token: int) -> tuple[bool, int]:
         return vocabulary.tokens[token][:1] != b"n", len(vocabulary.tokens[token])
@@ -293,7 +294,7 @@ def test_two_loops_that_lead_into_each_other() -> None:
     """Each leads into the other: reading them side by side without a check would never end."""
     ebnf = 'root ::= ";" | [0-9] root | [^0-9;] odd\nodd ::= [0-9] odd | [^0-9;] root'
     vocabulary = vocabulary_of([bytes([byte]) for byte in range(0x20, 0x7F)] + [b"ab", b"a1", b"1;", b"12"])
-    classifier, _ = walked_of(ebnf, vocabulary)
+    classifier = walked_of(ebnf, vocabulary)
     walk(classifier, ebnf, random.Random(0).choice, 3, 4)
 
 
@@ -304,7 +305,7 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
     others = [b"\xb8", b"\xff\xfe", b"\xe4", b"a\xe4\xb8<", b"a", b"<"]
     vocabulary = vocabulary_of([*characters, *others, *(one + b"<" for one in characters[:10])])
     ebnf = 'root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"'
-    classifier, _ = walked_of(ebnf, vocabulary)
+    classifier = walked_of(ebnf, vocabulary)
     session = classifier.session
     config = session.store.advance_text(session.start, begun)
     assert row_of(classifier, config) == list(range(vocabulary.size))
@@ -318,55 +319,12 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
 def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bounds() -> None:
     letters = (map(bytes, product(b"abcdefgh", repeat=length)) for length in (3, 1))
     vocabulary = vocabulary_of([*chain(*letters), b'"'])
-    classifier, _ = walked_of('root ::= [a-z]{0,2000} "\\""', vocabulary)
+    classifier = walked_of('root ::= [a-z]{0,2000} "\\""', vocabulary)
     walker = classifier.session.store.summariser
     start = classifier.session.start
     for config in (start, classifier.step(classifier.session, start, 0)):
         assert len(row_of(classifier, config)) == vocabulary.size - 1
     assert walker.n_entered < vocabulary.size // 4
-
-
-# --- Sessions, and classes that follow -----------------------------------------------------------------
-
-NESTED = 'root ::= "[" (value ("," value)*)? "]"\nvalue ::= root | "\\"" [^"]* "\\"" | [0-9]+'
-TEXT = b'[[1,22,"a]"],["",[]],[[[3]]],"b"]'
-
-
-def follow(classifier: Classifier, text: bytes) -> list[list[int]]:
-    """Return the masks along a text, byte by byte; the session may change on the way."""
-    rows, session = [], classifier.session
-    config = session.start
-    for byte in text:
-        rows.append(row_of(classifier, config))
-        config = classifier.read(session, config, bytes([byte]))
-        assert config
-        if classifier.session is not session:
-            config = classifier.session.store.migrate_from(session.store, config)
-            session = classifier.session
-    return [*rows, row_of(classifier, config)]
-
-
-def test_masks_stay_the_same_when_classes_take_over() -> None:
-    rng = random.Random(0)
-    tokens = {bytes([b]) for b in TEXT}
-    tokens |= {bytes(rng.choices(b'[],"0123ab', k=rng.randint(2, 5))) for _ in range(300)}
-    vocabulary = vocabulary_of(sorted(tokens))
-    classifier, network = walked_of(NESTED, vocabulary)
-    wanted = follow(classifier, TEXT)
-    classes = compute_classes(xgrammar.Grammar.from_ebnf(NESTED), vocabulary)
-    texts, grouped = distinct_classes(classes, vocabulary)
-    fixed = fixed_tables(network, texts, *vocabulary.flat)
-    assert follow(Classifier(fixed, grouped, vocabulary, LIMIT), TEXT) == wanted
-    for at in range(len(TEXT)):
-        classifier, _ = walked_of(NESTED, vocabulary)
-        session = classifier.session
-        config = classifier.read(session, session.start, TEXT[:at]) if at else session.start
-        assert classifier.is_walked
-        with classifier.lock:
-            classifier.take_classes(fixed, grouped)
-        assert classifier.gather is not None
-        moved = classifier.session.store.migrate_from(session.store, config)
-        assert row_of(classifier, moved) == wanted[at]
 
 
 def test_masks_of_one_grammar_leave_nothing_to_those_of_another() -> None:
