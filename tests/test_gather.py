@@ -157,13 +157,6 @@ def test_rows_are_united_by_twos() -> None:
             assert len(gather.tables[-1]) == n_classes
 
 
-@pytest.mark.parametrize("part", ["starts", "pieces", "tokens"])
-def test_tables_of_another_type_are_refused(part: str) -> None:
-    members = members_by_class(np.array([1, 0], np.int32), 2)
-    with pytest.raises(ValueError, match="Buffer dtype mismatch"):
-        Gather(members._replace(**{part: getattr(members, part).astype(np.int16)}), 2)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_pieces_of_shared_tokens(seed: int) -> None:
     """Tokens in any order, classes of any number of pieces, rows and lists of tokens among them."""

@@ -115,17 +115,3 @@ def test_what_is_not_in_the_tables_is_refused() -> None:
         store.stacks.states(1 << 20)
     with pytest.raises(ValueError, match="another grammar"):
         Store(fixed_of('start: "a"'), LIMIT).migrate_from(store, store.start())
-
-
-def test_wrong_arrays_are_refused() -> None:
-    store, fixed = Store(fixed_of(), LIMIT), fixed_of()
-    one = np.array([store.start()])
-    with pytest.raises(ValueError, match="the same length"):
-        store.class_masks(one, np.zeros(2, np.int64))
-    wrong: Any = one.astype(np.int32)
-    with pytest.raises(ValueError, match="mismatch"):
-        store.class_masks(wrong, one)
-    with pytest.raises(ValueError, match="mismatch"):
-        Store(fixed._replace(step=fixed.step.astype(np.int64)), LIMIT)
-    with pytest.raises(ValueError, match="dimensions"):
-        Store(fixed._replace(goto=fixed.goto.ravel()), LIMIT)

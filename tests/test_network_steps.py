@@ -202,15 +202,6 @@ def test_whether_rules_may_be_empty_is_not_found_out_too_late() -> None:
         ready_made([[0, 1, 97, 97, 1]], 1, 2, stop=stopped())
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.uint64, np.float64])
-def test_arrays_of_another_form_are_refused(dtype: Any) -> None:
-    data, zero = np.array([BYTES, 1, 97]), np.zeros(1, np.int64)
-    with pytest.raises(ValueError, match="dtype"):
-        begun(data.astype(dtype), zero, zero)
-    with pytest.raises(ValueError, match="contiguous"):
-        begun(np.repeat(data, 2)[::2], zero, zero)
-
-
 # --- The whole ---------------------------------------------------------------------------------------------
 
 

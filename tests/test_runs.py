@@ -19,7 +19,7 @@ import xgrammar
 from equivalence import Vocabulary, compute_classes
 from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs.boundaries import divide_into_runs
-from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs, tokens_of_runs
+from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs
 from hybrid.classifier import distinct_classes
 from hybrid.values.gather import members_by_class
 
@@ -145,15 +145,3 @@ def test_distinct_classes_with_and_without_runs(name: str, stops: tuple[int, ...
     plain_texts, plain = distinct_classes(without, vocabulary)
     assert texts == plain_texts
     assert listed(members) == listed(plain)
-
-
-def test_arrays_of_other_types_are_refused() -> None:
-    """Compiled code must refuse them, because it would read wrong values."""
-    starts, classes = np.array([0, 1]), np.zeros(1, np.int32)
-    with pytest.raises(ValueError):
-        tokens_of_runs(classes.astype(np.int64), starts, starts, classes, 1)
-    with pytest.raises(ValueError):
-        tokens_of_runs(classes, starts.astype(np.int32), starts, classes, 1)
-    pairs = np.zeros((3, 4), np.int64)
-    with pytest.raises(ValueError):
-        divide_into_runs(pairs[:, :2], pairs[:0], np.zeros(257, np.int64), np.zeros(0, np.uint8))

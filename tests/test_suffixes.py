@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.arrays.interning import Interned
 from equivalence.trie import Trie, build_trie
 from equivalence.trie.nodes import by_level, depth_first
-from equivalence.trie.suffixes import mark_pending, strings_of, suffixes_of
+from equivalence.trie.suffixes import strings_of, suffixes_of
 
 pytestmark = pytest.mark.kernels
 
@@ -52,18 +51,3 @@ def test_no_strings_are_one_node() -> None:
     assert by_level(byte, depth, skip, group, below)[:, 0].tolist() == [1, 1]
     parent, first, whole = suffixes_of(np.zeros(0, np.uint8), np.zeros(1, np.int64))
     assert (parent.tolist(), first.tolist(), whole.tolist()) == ([0], [0], [])
-
-
-def test_arrays_of_other_types_are_refused() -> None:
-    """Compiled code must refuse them, because it would read wrong values."""
-    text, offsets = np.frombuffer(b"ab", np.uint8), np.array([0, 1, 2])
-    wrong = (text.astype(np.int8), offsets), (text, offsets.astype(np.int32)), (text, offsets[:, None])
-    for data, begins in wrong:
-        with pytest.raises(ValueError):
-            depth_first(data, begins)
-        with pytest.raises(ValueError):
-            suffixes_of(data, begins)
-    with pytest.raises(ValueError):
-        mark_pending(Interned(1, 1), 0, np.zeros(1, np.int64), np.zeros(1, np.int32))
-    with pytest.raises(TypeError):
-        mark_pending(None, 0, np.zeros(1, np.uint8), np.zeros(1, np.int32))
