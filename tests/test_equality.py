@@ -82,6 +82,7 @@ def test_language(name: str, strategy: str) -> None:
         assert strategy == "representatives" and on_bytes(name, "auto").strategy == "engine"
         pytest.skip(f"no token classes: {error}")
     case = CASES[name]
+    assert case.accepts and case.rejects, "a case needs strings of its language, and others"
     assert [string for string in case.accepts if not ends(compiled, string)] == []
     assert [string for string in case.rejects if ends(compiled, string)] == []
     for string in case.prefixes:

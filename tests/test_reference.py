@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from equivalence.classes.reference import ReferenceGrammar
 from equivalence.errors import UnsupportedGrammar
 from tests.random_grammars import GrammarCase, grammar_cases
-from tests.test_cases_xgrammar import STOP_TOKEN_ID, compiler
 
 NESTED = 'root ::= "(" root ")" | "a"'
 LEFT = 'root ::= root "," item | item\nitem ::= "a" | "b"'
@@ -73,6 +73,15 @@ def test_unsupported_constructs_are_named() -> None:
 
 
 # --- Agreement with XGrammar -----------------------------------------------------------------------------
+
+STOP_TOKEN_ID = 256
+
+
+@cache
+def compiler() -> xgrammar.GrammarCompiler:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"</s>"]
+    info = xgrammar.TokenizerInfo(tokens, stop_token_ids=[STOP_TOKEN_ID])
+    return xgrammar.GrammarCompiler(info, max_threads=1)
 
 
 def assert_same_continuations(grammar: ReferenceGrammar, matcher: Any, prefix: bytes) -> list[int]:
