@@ -156,24 +156,12 @@ def test_load_reads_the_described_layout(tmp_path: Path) -> None:
 
 # --- Hugging Face ------------------------------------------------------------------------------------------
 
-BYTE_LEVEL = ["a", "b", "ab", "Ġ", "Ġa", "Ċ", "Ã", "©", "Ã©", "!"]
-BYTE_LEVEL_TEXT = [b"a", b"b", b"ab", b" ", b" a", b"\n", b"\xc3", b"\xa9", "é".encode(), b"!"]
-
 
 def byte_level_tokenizer() -> PreTrainedTokenizerFast:
     """A tokenizer like Qwen's: byte-level BPE; one added token is text and one ends generation."""
     tokenizer = byte_tokenizer("<|end|>", merges=["a b", "Ġ a", "Ã ©"])
     tokenizer.add_tokens(["<tool é>"])
     return tokenizer
-
-
-def test_byte_level_tokenizer() -> None:
-    tokenizer = byte_level_tokenizer()
-    vocabulary = Vocabulary.from_huggingface(tokenizer)
-    ids = tokenizer.convert_tokens_to_ids(BYTE_LEVEL)
-    assert [vocabulary.tokens[token_id] for token_id in ids] == BYTE_LEVEL_TEXT
-    assert vocabulary.tokens[tokenizer.eos_token_id + 1 :] == ("<tool é>".encode(),)
-    assert vocabulary.stop_token_ids == (tokenizer.eos_token_id,)
 
 
 def test_given_ids_are_never_text_or_stop() -> None:
@@ -220,13 +208,6 @@ def byte_fallback_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.Sequence(steps)
     tokenizer.add_special_tokens(special)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>", pad_token="<pad>")
-
-
-def test_byte_fallback_tokenizer() -> None:
-    vocabulary = Vocabulary.from_huggingface(byte_fallback_tokenizer())
-    assert list(vocabulary.tokens[3:259]) == [bytes([byte]) for byte in range(256)]
-    assert list(vocabulary.tokens[259:]) == [b" ", b" a", b"a", "é".encode(), b"  "]
-    assert vocabulary.stop_token_ids == (1,)
 
 
 @pytest.mark.parametrize("make", [byte_level_tokenizer, byte_fallback_tokenizer])
