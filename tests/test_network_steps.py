@@ -90,26 +90,6 @@ def test_edges_between_states_that_are_not_there(edge: list[int]) -> None:
         ready_made([[0, 0, 0, 0, 1], edge], 1, 4)
 
 
-LAST = 0x10FFFF
-BORDERS = [0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFF, 0x10000, 0x3FFFF, LAST]
-
-
-@strict_classes
-@pytest.mark.parametrize("seed", range(12))
-def test_character_classes_read_their_code_points(seed: int) -> None:
-    rng = random.Random(seed)
-    picked = [min(max(rng.choice(BORDERS) + rng.randint(-2, 2), 0), LAST) for _ in range(8)]
-    ranges = [sorted(picked[i : i + 2]) for i in range(0, 8, 2)][: rng.randint(0, 4)]
-    body = [code for pair in ranges for code in pair]
-    taken, others = (automata([CLASS, negative, *body]).edges for negative in (0, 1))
-    for code in {min(max(code + i, 0), LAST) for code in (*picked, *BORDERS) for i in (-1, 0, 1)}:
-        inside = any(low <= code <= high for low, high in ranges)
-        text = chr(code).encode("utf-8", "surrogatepass")
-        assert reads(taken, text) == inside
-        assert reads(others, text) != inside
-        assert not reads(taken, text[:-1])
-
-
 @strict_classes
 @pytest.mark.parametrize("n_ranges", [1, 16, 17, 33, 100, 3000])
 def test_many_ranges_in_any_order(n_ranges: int) -> None:
