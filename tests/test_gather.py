@@ -3,7 +3,7 @@
 What: `Gather.expand` against a numpy oracle for random classes, class masks, sizes and mixtures of large and
 small classes; read-only arrays; the memory that it reports.
 When: after any change of the gather or its kernels.
-Limits: small sizes, so that the kernels also run as plain Python and with bounds checks.
+Limits: small sizes, so that the kernels also run in a build that checks every index.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from tests.random_grammars import GrammarCase, grammar_cases
 pytestmark = pytest.mark.kernels
 
 EXAMPLES = 50
-"""Random grammars per law; kernels that run as Python take a hundred times as long."""
+"""Random grammars per law."""
 
 PREFIXES = 40
 """Different sets of stacks that the reference visits per grammar."""

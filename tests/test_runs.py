@@ -3,7 +3,7 @@
 What: finding, numbering and listing runs against plain Python over random partitions; the tokens of classes
 with runs against those without.
 When: after any change of `equivalence.runs`, or of how classes are numbered.
-Limits: sizes are small, so that the kernels also run as plain Python and with bounds checks.
+Limits: sizes are small, so that the kernels also run in a build that checks every index.
 """
 
 from __future__ import annotations
