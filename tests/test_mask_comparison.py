@@ -120,12 +120,6 @@ def test_equal_masks_are_equal(compiler: xgrammar.GrammarCompiler) -> None:
     assert len(found.times.accept) == len(found.times.plain_accept) == found.accepted
 
 
-def test_a_sequence_is_compared_up_to_the_first_refusal(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_grammar('root ::= "ab"')
-    found = compare_along(compiled, compiled, list(b"axb"))
-    assert (found.masks, found.accepted, found.complete, found.exact) == (2, 1, False, True)
-
-
 @pytest.mark.parametrize("token_id", [0, 31, ord("a"), ord("z"), STOP, len(TOKENS) - 1])
 def test_one_wrong_bit_is_a_difference(compiler: xgrammar.GrammarCompiler, token_id: int) -> None:
     compiled = compiler.compile_grammar('root ::= "abc" [0-9]*')
@@ -216,25 +210,6 @@ def test_walks_find_a_wrong_bit(compiler: xgrammar.GrammarCompiler) -> None:
     found = compare_walk(compiled, other, 1, 60)
     assert {item.token for item in found.differences} == {b"d"}
     assert all(item.text.endswith(b"b") for item in found.differences)
-
-
-def test_walks_go_through_contradictions(compiler: xgrammar.GrammarCompiler) -> None:
-    compiled = compiler.compile_builtin_json_grammar()
-    total = Comparison()
-    for seed in range(10):
-        exact = Twisted(compiled, fill=ask_every_token)
-        total.add(compare_walk(compiled, compiled, seed, 60, matcher=exact))
-    assert total.exact, total.differences
-    assert total.masks == 600
-    assert not total.shared_errors
-
-
-def test_walkers_leave_strings() -> None:
-    walker = Walker(random.Random(1), TOKENS, [STOP], 0.5)
-    drawn = [walker.draw_from(np.ones(len(TOKENS), np.bool_)) for _ in range(2000)]
-    assert drawn.count(ord('"')) > 10
-    assert 0 < drawn.count(STOP) < 200
-    assert walker.draw_from(np.arange(len(TOKENS)) == STOP) == STOP
 
 
 def test_draws_from_many_are_allowed_and_varied() -> None:
