@@ -1,6 +1,6 @@
 """The names of XGrammar's serial format agree with what XGrammar writes.
 
-What: grammars with one construct each, serialised and compiled by XGrammar itself.
+What: grammars with one construct each, serialised by XGrammar itself.
 When: with another version of XGrammar, this test fails first.
 """
 
@@ -14,8 +14,6 @@ import xgrammar
 from equivalence.network import dialect, serial
 from equivalence.network.endless_rules import endless_rule
 from equivalence.network.grammar_reader import read_grammar, types_among
-from equivalence.network.optimised import Wanted
-from equivalence.network.optimised_grammar import optimised_grammar
 
 
 def serialized(text: str) -> dict[str, Any]:
@@ -116,21 +114,3 @@ def test_columns_of_a_rule() -> None:
 def test_what_is_not_compiled() -> None:
     content = serialized('root ::= "1"')
     assert {name: content[name] for name in dialect.NOT_COMPILED} == dialect.NOT_COMPILED
-
-
-def test_types_of_edges() -> None:
-    text = (
-        'root ::= "a" one{3,200} one | Token(0) | ExcludeToken(0)\none ::= "(" root ")" | "b" one one | "c"'
-    )
-    made = optimised_grammar(Wanted(json.dumps(serialized(text)), 10**8))
-    grammar, edges = made.grammar, made.rows.tolist()
-    types = {first for first, _, _ in edges if first < 0}
-    assert {serial.EDGE_RULE, serial.EDGE_REPEAT, serial.EDGE_TOKENS, serial.EDGE_EXCLUDED} <= types
-    assert min(types) >= serial.EDGE_EXCLUDED
-    for first, detail, _ in edges:
-        if first == serial.EDGE_RULE:
-            assert grammar[serial.RULES][detail][serial.NAME]
-        elif first == serial.EDGE_REPEAT:
-            rule, least, most = made.details[detail : detail + 3]
-            assert grammar[serial.RULES][rule][serial.NAME]
-            assert 0 <= least <= most <= 200

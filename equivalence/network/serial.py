@@ -68,9 +68,9 @@ NAME, BODY, LOOKAHEAD, IS_EXACT, MAX_TOKENS, MAX_CHARS, CAPTURE, IS_LAZY, TEMPER
 """Columns of a rule. `BODY` and `LOOKAHEAD` are expressions; `IS_EXACT` describes the lookahead. -1, "" and
 None mean that there is none."""
 
-EDGE_EMPTY, EDGE_RULE, EDGE_END, EDGE_REPEAT, EDGE_TOKENS, EDGE_EXCLUDED = -1, -2, -3, -4, -5, -6
-"""Types of edges, in place of the first byte of edges that read bytes: reads nothing; calls a rule; the end
-of the text; a repeat, whose rule, least and most are in `EDGE_DETAILS`; some ids; all ids except some."""
+EDGE_EMPTY, EDGE_RULE, EDGE_REPEAT = -1, -2, -4
+"""Types of edges that are supported, in place of the first byte of edges that read bytes: reads nothing;
+calls a rule; a repeat, whose rule, least and most are in `EDGE_DETAILS`."""
 
 
 def plain_rule(name: str, body: int) -> list[Any]:
