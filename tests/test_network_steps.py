@@ -18,8 +18,7 @@ import xgrammar
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network, dialect, edge_types, serial
-from equivalence.network.below_sets import BelowSets, MergedStates
-from equivalence.network.contexts import contexts_and_below
+from equivalence.network.below_sets import BelowSets
 from equivalence.network.integers import read_integers
 from equivalence.network.pipeline import NetworkPipeline, unpacked
 from tests.limits import a_stop, stopped
@@ -28,7 +27,6 @@ from tests.versions import strict_classes
 
 pytestmark = pytest.mark.kernels
 
-NONE = np.zeros((0, 5), np.int64)
 BYTES, CLASS, STAR, EMPTY, RULE, SEQUENCE, CHOICES, TAGS, REPEAT = range(9)
 
 
@@ -236,42 +234,14 @@ def test_deterministic_states_stop() -> None:
 # --- Below sets --------------------------------------------------------------------------------------------
 
 
-def chain(n: int) -> MergedStates:
-    """Rules that tail call the next rule, and also call the last one.
-
-    Rule i has three states: 3 i has two calls (of the last rule, returning to 3 i + 1; of the next, returning
-    to the end), 3 i + 1 reads a byte, and 3 i + 2 is the end. The last rule calls nothing.
-    """
-    rules, states = np.arange(n), np.arange(3 * n)
-    calls = [call for i in range(n - 1) for call in ([n - 1, 3 * i + 1], [i + 1, 3 * i + 2])]
-    call_starts = [0, *np.repeat(2 * np.minimum(rules + 1, n - 1), 3)]
-    edges = [[97, 97, 3 * rule + 2] for rule in rules]
-    edge_starts = [0, *np.add.outer(rules, [0, 1, 1]).flat]
-    final = np.tile(np.array([0, 0, 1], np.uint8), n)
-    return MergedStates(
-        3 * rules, 3 * rules + 3, final, np.array(edge_starts), np.array(edges), np.array(call_starts),
-        np.array(calls), states, states, 3 * n, 0,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("n", [5, 20])  # 20: too many pairs for insertion sort
-def test_contexts_and_below_sets_of_a_chain(n: int) -> None:
-    nothing, order = np.zeros((0, 3), np.int64), np.arange(n)[::-1].copy()
-    found = contexts_and_below(chain(n), nothing, np.zeros(0, np.int64), 0, order, 0, 1000, a_stop())
-    rows, row_starts, row_sets, starts, symbols, of_symbol, bottom = found
-    assert rows.tolist() == [0, *(3 * i + 1 for i in range(n - 1))]
-    assert row_starts.tolist() == list(range(n + 1))
-    assert row_sets.tolist() == [0] * n
-    assert bottom.tolist() == [True, True]
-    # all rules but the last have only the bottom below them, so they share one set
-    assert starts.tolist() == [0, 0, n - 1]
-    assert symbols.tolist() == [3 * i + 1 for i in range(n - 1)]
-    assert of_symbol.tolist() == [0] * (n - 1)
-
-
 @pytest.mark.parametrize(
-    ("most", "stop", "message"), [(0, a_stop(), "more than 0 states"), (1000, stopped(), "a test")]
+    ("most", "stop", "message"), [(220, a_stop(), "more than 220 states"), (1000, stopped(), "a test")]
 )
 def test_below_sets_that_are_too_large_or_too_late(most: int, stop: Stop, message: str) -> None:
+    """Rules that tail call one another, each called by others: their below sets grow quadratically."""
+    n = 60
+    rules = [f'r{i} ::= "{chr(97 + i % 26)}" r{i + 1} | "({i}" r{i} ")" r{(7 * i) % n}' for i in range(n)]
+    grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
+    network = build_network(grammar, token_bytes=8)
     with pytest.raises(BudgetExceeded, match=message):
-        BelowSets(chain(20), np.zeros((0, 3), np.int64), np.zeros(0, np.int64), 0, 0, most, stop)
+        BelowSets(*network.merged()[:4], network._root, most, stop)
