@@ -49,23 +49,6 @@ def test_threads_give_what_one_thread_gives(strategy: str) -> None:
         assert [to_bytes(one) for one in together] == [to_bytes(one) for one in alone]
 
 
-def test_every_kind_is_compiled_as_its_method_does() -> None:
-    alone = compiler()
-    wanted = [
-        alone.compile_grammar(GOOD[0]),
-        alone.compile_grammar(GOOD[1]),
-        alone.compile_json_schema({"type": "boolean"}),
-        alone.compile_json_schema(GOOD[3].argument, strict_mode=False),
-        alone.compile_regex("[a-f]+"),
-        alone.compile_builtin_json_grammar(),
-        alone.compile_grammar('start ::= "x"', root_rule_name="start"),
-        alone.compile_grammar('root ::= "y"'),
-        alone.compile_structural_tag(GOOD[8][1]),
-    ]
-    found = compiler().compile_many(GOOD)
-    assert [str(one.grammar) for one in found] == [str(one.grammar) for one in wanted]
-
-
 def test_no_grammars_are_no_work() -> None:
     assert compiler().compile_many([], 2) == []
 
