@@ -64,7 +64,8 @@ class Residue:
             self.size = inf
             return
         self.unit, self.places = unit, places
-        powers = [10**e for e in range(max(places + 1, len(lower)))]
+        ten: object = 10  # a power of a typed integer would be a double
+        powers = [ten**e for e in range(max(places + 1, len(lower)))]
         self.powers = np.array([power % unit for power in powers], np.int64)
         self.within = np.array([min(power, unit) for power in powers], np.int64)
         self.moduli, self.lower = np.array(moduli, np.int64), np.array(lower, np.int64)
