@@ -44,22 +44,6 @@ RECORDS = {
         "masks of the first text, ms": [3.0, 4.0], "masks of the fifth text, ms": [0.3, 0.4],
         "one the second time, us": [5.0, 6.0], "masks": 3, "differences": 0,
     }]},
-    "tools": {"benchmark": "tools", "rows": [{
-        "shape": "tags", "tools": 128, "masks": 9, "differences": 0, "engines": {
-            "equimask": {
-                "compile": 1e-3, "first_mask": 1e-3, "first_mask_cpu": 1e-3, "document": 2e-3,
-                "document_cpu": 2e-3, "mask": SPREAD, "bytes": 1 << 20,
-            },
-            "llguidance": {"refusal": "too many"},
-        },
-    }]},
-    "lengths": {"benchmark": "lengths", "rows": [{
-        "row": "maxLength 100,000", "places": ["in the middle"], "masks": 0, "differences": 0,
-        "compared": False, "engines": {
-            "equimask": {"first_mask": 1e-3, "masks": {"in the middle": SPREAD}},
-            "XGrammar": {"refusal": "not within its time"},
-        },
-    }]},
     "drafts": {"benchmark": "drafts", "rows": [{
         "grammar": "x", "texts": "real", "method": "drafts", "documents": 2,
         "tokens a step": [None, 1.5, 2.5, None], "us a step": 12.0,
