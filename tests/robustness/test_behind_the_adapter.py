@@ -2,15 +2,18 @@
 
 from pathlib import Path
 
-from tests.robustness.behind_the_adapter import behind, run, worse
+from tests.robustness.behind_the_adapter import run, worse
 
 MADE = """
+import xgrammar
 import xgrammar as xgr
-from xgrammar.testing import _is_grammar_accept_string
 
 
 def test_who_is_asked():
-    assert xgr.__name__ == "adapters.xgrammar" and _is_grammar_accept_string('root ::= "a"', "a")
+    from xgrammar.testing import _is_grammar_accept_string
+    assert xgrammar is xgr and xgr.__name__ == "adapters.xgrammar"
+    assert _is_grammar_accept_string.__module__.startswith("adapters.")
+    assert _is_grammar_accept_string('root ::= "a"', "a")
     compiled = xgr.GrammarCompiler(xgr.TokenizerInfo([])).compile_grammar('root ::= "a"')
     assert compiled.strategy == "engine"
 
@@ -18,18 +21,6 @@ def test_who_is_asked():
 def test_that_fails():
     assert not "one line"
 """
-
-
-def test_imports_are_changed_and_nothing_else() -> None:
-    text = (
-        "import xgrammar\nimport xgrammar as xgr\n    from xgrammar import Grammar\n"
-        "from xgrammar.a.b import c, d\nimport xgrammar_other\nx = 'import xgrammar as y'\nxgrammar.y\n"
-    )
-    assert behind(text) == (
-        "import adapters.xgrammar as xgrammar\nimport adapters.xgrammar as xgr\n"
-        "    from adapters.xgrammar import Grammar\nfrom adapters.xgrammar.a.b import c, d\n"
-        "import xgrammar_other\nx = 'import xgrammar as y'\nxgrammar.y\n"
-    )
 
 
 def test_worse_is_what_only_xgrammar_passes() -> None:
