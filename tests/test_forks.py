@@ -303,17 +303,23 @@ def test_no_lock_stays_held(short_waits: None, tmp_path: Path) -> None:
                 in_a_child(work)
 
 
+def sources() -> Iterator[tuple[Path, str]]:
+    """Yield the modules of our packages, and their texts."""
+    for package in ("equivalence", "hybrid", "adapters"):
+        for path in (Path(forks.__file__).parents[1] / package).rglob("*.py"):
+            yield path, path.read_text("utf-8")
+
+
 def test_every_lock_is_registered() -> None:
     """A lock that is not registered with `forks` can hang a child."""
     makes_lock = re.compile(r"threading\.(R?Lock|Condition)\(")
     is_known = re.compile(
         r"registered\(|Condition\(_lock\)|Condition\(_free_lock\)|Condition\(\)  # a thread"
     )
-    for package in ("equivalence", "hybrid", "adapters"):
-        for path in (Path(forks.__file__).parents[1] / package).rglob("*.py"):
-            if path.name not in ("forks.py", "process.py"):
-                for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-                    assert is_known.search(line) or not makes_lock.search(line), f"{path}:{number}"
+    for path, text in sources():
+        if path.name not in ("forks.py", "process.py"):
+            for number, line in enumerate(text.splitlines(), 1):
+                assert is_known.search(line) or not makes_lock.search(line), f"{path}:{number}"
 
 
 def test_properties_have_no_lock() -> None:
@@ -342,13 +348,12 @@ def test_properties_have_no_lock() -> None:
 
 
 def test_every_class_with_such_properties_is_decorated() -> None:
-    for package in ("equivalence", "hybrid", "adapters"):
-        for path in (Path(forks.__file__).parents[1] / package).rglob("*.py"):
-            before = ""
-            for part in re.split(r"\n(?=class |def )", path.read_text("utf-8")):
-                decorators = before[before.rfind("\n\n") :]
-                assert "@cached_property" not in part or "with_unlocked_properties" in decorators, path
-                before = part
+    for path, text in sources():
+        before = ""
+        for part in re.split(r"\n(?=class |def )", text):
+            decorators = before[before.rfind("\n\n") :]
+            assert "@cached_property" not in part or "with_unlocked_properties" in decorators, path
+            before = part
 
 
 def test_two_threads_may_fork_at_once() -> None:
