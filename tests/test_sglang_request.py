@@ -14,7 +14,7 @@ from adapters.engines import notices
 from equivalence import BudgetExceeded
 from hybrid.completion import Completion
 from tests.engine_requests import cut_off
-from tests.engines import DIGITS, EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits, mask_of
+from tests.engines import EBNF, EOT, LOOSE, SCHEMA, SHORTEST, SIZE, STOP, TIGHT, TWO, bits, mask_of
 from tests.sglang_backends import fixture_make, fixture_sglang  # noqa: F401
 from tests.sglang_stand_in import FINISH_ABORT, MANAGER, SPECULATION, STREAMER, THINK_END, Request, rows_of
 
@@ -141,7 +141,8 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
     ask = serve(parser)
     notices.add_hook(told.append)
     with caplog.at_level(logging.INFO, "sglang.equimask"):
-        first, second, strict = ask("a", "json", LOOSE), ask("b", "json", LOOSE), ask("c", "json", SCHEMA)
+        first, second = ask("a", "json", LOOSE), ask("b", "json", LOOSE)
+        strict = ask("c", "json", SCHEMA, max_new_tokens=1)
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
         f"Request {name}: schema keywords that are not enforced: not at /properties/a/not" for name in "ab"
@@ -151,6 +152,8 @@ def test_a_request_hears_what_is_not_enforced(serve, parser, caplog):
         (field,) = request.customized_info["equimask"]
         assert field["not_enforced"][0]["pointer"] == "/properties/a/not" and field["n_not_enforced"] == 1
     assert strict.customized_info is None
+    asked = strict.grammar.grammar if parser else strict.grammar
+    assert asked.matcher.tokens_left is None, "limits are not kept unless the operator says so"
     with caplog.at_level(logging.INFO, "sglang.equimask"):
         tight = ask("d", "json", TIGHT)
     line = "Request d: schema keywords that forbid some valid values: pattern at /properties/a/pattern"
@@ -186,11 +189,6 @@ def test_a_release_without_such_a_manager_is_an_error_at_start(serve):
 
 
 # --- Token limits ----------------------------------------------------------------------------------------
-
-
-def test_texts_are_not_closed_unless_the_operator_says_so(serve):
-    request = serve()("a", "json", TWO, max_new_tokens=3)
-    assert request.grammar.matcher.tokens_left is None
 
 
 def draw_ids(grammar, draw) -> int:
@@ -288,11 +286,3 @@ def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
     for _ in range(3):
         assert mask_of(request.grammar)
     assert caplog.text.count(cut_off("a", "a token limit needs more than")) == 1
-
-
-def test_ebnf_is_closed_too(serve):
-    request = serve(TOKEN_LIMITS="1")("a", "ebnf", EBNF, max_new_tokens=4)  # "a1b" and a stop token
-    request.take(ord("a"))
-    assert mask_of(request.grammar) == DIGITS
-    request.take(ord("7"))
-    assert mask_of(request.grammar) == [ord("b")]

@@ -61,7 +61,7 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
         for number in range(2):  # the second one finds the grammar compiled
             manager.grammar_init("json", LOOSE, request_id=f"chat-{number}")
         manager.grammar_init("json", TIGHT, request_id="tight")
-        manager.grammar_init("json", TWO, request_id="strict")
+        strict = manager.grammar_init("json", TWO, request_id="strict", max_tokens=3)
         manager.grammar_init("ebnf", EBNF, request_id="ebnf")
     lines = [record.getMessage() for record in caplog.records if "Request" in record.getMessage()]
     assert lines == [
@@ -70,6 +70,8 @@ def test_a_request_hears_what_is_not_enforced(engine, caplog):
     ] + ["Request tight: schema keywords that forbid some valid values: pattern at /properties/a/pattern"]
     assert [notice.request_id for notice in told] == ["chat-0", "chat-1", "tight"]
     assert told[0].engine == "vllm" and told[0].relaxed[0].keyword == "not"
+    left = strict.structured_output_request.grammar.matcher.tokens_left
+    assert left is None, "limits are not kept unless the operator says so"
 
 
 def test_the_operators_hook_is_found_when_the_engine_starts(engine):
@@ -89,12 +91,6 @@ def test_what_goes_wrong_there_does_not_end_the_engine(engine, monkeypatch, capl
 
 
 # --- Token limits ----------------------------------------------------------------------------------------
-
-
-def test_texts_are_not_closed_unless_the_operator_says_so(engine):
-    manager = engine()
-    request = manager.grammar_init("json", TWO, request_id="a", max_tokens=3)
-    assert request.structured_output_request.grammar.matcher.tokens_left is None
 
 
 @pytest.mark.parametrize("more", [1, 2, 9, 60])
