@@ -3,9 +3,7 @@
 import json
 import logging
 import os
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -13,7 +11,6 @@ import torch
 import xgrammar
 
 from equivalence import BudgetExceeded
-from hybrid import Budget
 from tests.engine_requests import WRONG_SETTINGS, check_refusal, fail
 from tests.engines import DIGITS, EBNF, EOT, SCHEMA, SIZE, STOP, TAG, TEXTS, TOOL, UNTOOL, mask_of
 from tests.vllm_stand_in import BACKEND, FRONT_MODULES, MANAGER, MODULES, config, installed
@@ -114,18 +111,6 @@ def test_ranks_that_schedule_for_themselves_decide_alike(manager, executor):
     assert found == 2 * [executor == "external_launcher"]
 
 
-def test_each_request_has_stop_tokens_of_its_own(engine):
-    made = engine()
-    first, second = (made.grammar_init("ebnf", "root ::= [0-9]+", stops) for stops in ({EOT}, None))
-    for matcher, stop, other in ((first, EOT, STOP), (second, STOP, EOT)):
-        assert stop not in mask_of(matcher)
-        assert matcher.accept_token(ord("1"))
-        assert stop in mask_of(matcher) and other not in mask_of(matcher)
-        assert matcher.accept_token(stop) and matcher.is_terminated()
-        matcher.rollback(2)
-        assert not matcher.is_terminated() and stop not in mask_of(matcher)
-
-
 def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch):
     adapter, manager, *_ = vllm()
     adapter.register()
@@ -134,21 +119,6 @@ def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch)
     adapter, manager, *_ = vllm(manager=MANAGER.replace("multiprocessing", "os"))
     adapter.register()  # which finds no name to bind
     assert manager.StructuredOutputManager(small()).workers == ((os.cpu_count() or 1) + 1) // 2
-
-
-def test_many_threads_compile_at_once(engine):
-    made = engine()
-    made.grammar_init("ebnf", EBNF)
-
-    def compiled(number: int) -> list[int]:
-        text = f'root ::= "{number % 10}" [a-c]{{1,{number + 1}}}'
-        if number % 5 == 4:
-            with pytest.raises(RuntimeError, match="EBNF"):
-                made.grammar_init("ebnf", text + " ::=")
-        return mask_of(made.grammar_init("ebnf", text))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert [*pool.map(compiled, range(40))] == [[ord(str(i % 10))] for i in range(40)]
 
 
 # --- What is warm ----------------------------------------------------------------------------------------
@@ -241,12 +211,6 @@ def test_what_cannot_be_read_is_an_error_at_start(vllm, monkeypatch, wrong):
     adapter, *_ = vllm()
     check_refusal(monkeypatch, "EQUIMASK_VLLM", wrong, adapter.register)
     assert not adapter.is_registered()
-
-
-def test_bounds_of_the_operator_are_the_compilers(engine):
-    engine(COMPILE_SECONDS="2.5", MASK_SECONDS="0.5")
-    warm = sys.modules[MODULES[2]].XgrammarBackend.warm  # type: ignore[attr-defined]
-    assert warm.compiler.hybrid.budget == Budget(seconds=2.5, mask_seconds=0.5)
 
 
 def test_a_token_that_takes_too_long_ends_its_request(engine, caplog):
