@@ -1,4 +1,4 @@
-"""Requests with stop tokens, token limits and notices, through SGLang's own grammar manager.
+"""Requests with stop tokens and token limits, through SGLang's own grammar manager.
 
 Limits: masks and batches are tested in `tests.test_sglang_managers`.
 """
@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("sglang.srt.constrained.grammar_manager")
 
 from tests.engine_requests import guesses
-from tests.engines import LOOSE, TIGHT
 from tests.matchers import ids_of
 from tests.sglang_scheduler import Scheduler
 from tests.test_sglang_managers import END, KINDS, SIZE, STOP, TOKENIZER, UNTHINK, refused, registered  # noqa: F401 - a fixture
@@ -70,26 +69,3 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts,
             assert read[-1] == STOP
             text = TOKENIZER.decode(read[thoughts + 1 if thinks else 0 : -1])
             assert set(json.loads(text, strict=False)) <= {"name", "tags"}
-
-
-@pytest.mark.parametrize(
-    ("text", "field", "sentence"),
-    [
-        (LOOSE, "not_enforced", "schema keywords that are not enforced: not at /properties/a/not"),
-        (
-            TIGHT,
-            "not_writable",
-            "schema keywords that forbid some valid values: pattern at /properties/a/pattern",
-        ),
-    ],
-)
-@pytest.mark.parametrize("parser", [None, "glm45"])
-def test_a_request_hears_where_a_grammar_is_not_its_schema(caplog, parser, text, field, sentence):
-    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
-    with caplog.at_level("INFO", "sglang.equimask"):
-        request = ours.request("json_schema", text)
-    if request.error and field == "not_enforced":  # a release that refuses such schemas
-        pytest.skip(request.error)
-    assert f"Request request: {sentence}" in caplog.text
-    (told,) = request.customized_info["equimask"]
-    assert told[f"n_{field}"] == 1 and told[field][0]["keyword"] in sentence

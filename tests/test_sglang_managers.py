@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import Mock, call
+from unittest.mock import Mock
 
 import pytest
 
@@ -323,17 +323,6 @@ def test_ranks_stay_in_step(tmp_path):
     kinds = [entry[1] for entry in first]
     assert kinds.count("found") > 20 and kinds.count("compiled") > 60  # some were kept, some were evicted
     assert any("would take about" in entry[2] for entry in first)  # and some took too long
-
-
-def test_a_tokenizer_that_xgrammar_refuses(monkeypatch):
-    odd, context = SimpleNamespace(init_xgrammar=lambda: (None, None)), Mock()
-    monkeypatch.setattr("adapters.sglang.backend_factory.get_context", lambda: context)
-    ours = Scheduler("equimask", odd, SIZE, {STOP})
-    assert ours.backend is None
-    assert context.mock_calls == [call.override("grammar.import_fallback", grammar_backend="none")]
-    assert "not supported" in ours.request(*KINDS["regex"]).error
-    with pytest.raises(ValueError, match="--enable-strict-thinking"):
-        Scheduler("equimask", odd, SIZE, {STOP}, enable_strict_thinking=True)
 
 
 @pytest.mark.parametrize("stops", [[7], None])

@@ -19,8 +19,6 @@ import adapters.vllm
 from tests.test_vllm_managers import STOP, TOKENIZER, ids_of, manager_of, request_of, vllm  # noqa: F401 - a fixture
 from tests.test_vllm_schema_check import NEVER, SERVED
 
-UNSUPPORTED_BY_XGRAMMAR = ("multipleOf", "uniqueItems", "contains", "allOf", "pattern and length")
-
 
 @pytest.fixture
 def exact(vllm, monkeypatch):  # noqa: F811
@@ -39,17 +37,6 @@ def chosen(backend: str, **kind) -> str:
     model = SimpleNamespace(is_diffusion=False)
     asked._validate_structured_outputs(model, SimpleNamespace(backend=backend), TOKENIZER)
     return asked.structured_outputs._backend
-
-
-@pytest.mark.parametrize("name", UNSUPPORTED_BY_XGRAMMAR)
-def test_without_us_they_go_elsewhere(vllm, name):  # noqa: F811
-    with pytest.raises(VLLMValidationError, match="not supported by xgrammar"):
-        chosen("xgrammar", json=SERVED[name])
-    try:
-        found = chosen("auto", json=SERVED[name])
-    except (VLLMValidationError, ValueError):
-        return
-    assert found in ("guidance", "outlines")
 
 
 @pytest.mark.parametrize("name", SERVED)

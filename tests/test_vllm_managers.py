@@ -7,7 +7,6 @@ Limits: no model runs here.
 """
 
 import json
-import logging
 import os
 import random
 import time
@@ -279,15 +278,6 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
     assert not loops and any(g.is_terminated() for g in grammars)
 
 
-def test_a_grammar_that_is_refused_fails_its_request_alone():
-    manager = our_manager()
-    good = request_of(manager, "good", TEXTS["ebnf"][0])
-    bad = request_of(manager, "bad", {"grammar": "root ::= nowhere"})
-    assert isinstance(bad.structured_output_request.grammar, Exception)
-    assert manager.accept_tokens(good, ids_of("(1"))
-    assert allowed(rows_of(manager, [good])[0]) == {*ids_of("0123456789)")}
-
-
 def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
     manager = our_manager()
     requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in ("bad", "good")]
@@ -313,7 +303,7 @@ def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
         assert torch.equal(wanted, rows_of(manager, requests, drafts))
 
 
-# --- Notices, and token limits ---------------------------------------------------------------------------
+# --- Token limits ----------------------------------------------------------------------------------------
 
 
 def generate(manager, request, draw, n_spec: int, thoughts: int = 0) -> None:
@@ -361,15 +351,6 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
             assert ids[-1] == STOP and len(ids) <= most
             text = TOKENIZER.decode(ids[ids.index(CALL) + 1 if thoughts is not None else 0 : -1])
             assert set(json.loads(text, strict=False)) <= {"name", "tags"}
-
-
-def test_a_request_hears_what_is_not_enforced(caplog):
-    schema = {"type": "object", "properties": {"a": {"type": "string", "not": {"const": "x"}}}}
-    with caplog.at_level(logging.INFO, "vllm.equimask"):
-        request = request_of(our_manager(), "chat-7", {"json": json.dumps(schema)})
-    assert not isinstance(request.structured_output_request.grammar, Exception)
-    lines = [record.getMessage() for record in caplog.records]
-    assert "Request chat-7: schema keywords that are not enforced: not at /properties/a/not" in lines
 
 
 # --- Drafts of vLLM's own scheduler -----------------------------------------------------------------------
