@@ -145,9 +145,6 @@ def test_a_kernel_is_interrupted() -> None:
         assert time.monotonic() - began < 5
         assert_nothing_is_locked()
         assert compiler._memory._under_way == {}
-    press(0.3)
-    with pytest.raises(KeyboardInterrupt):
-        compute_classes(ENDLESS, VOCABULARY, max_states=MOST_STATES)
     assert masks_along(compiler.compile_regex("a+b"), 1, 5)
 
 
@@ -173,32 +170,6 @@ def test_a_matcher_without_a_time_limit_is_interrupted() -> None:
     assert time.monotonic() - began < 5
     assert_nothing_is_locked()
     assert matcher._follower.text_read() == b"aa" and matcher.accept_string("ab")
-
-
-def test_who_waits_for_the_interrupted_call_computes_it_anew() -> None:
-    compiler = GrammarCompiler(VOCABULARY, budget=UNBOUNDED, on_budget="raise", n_jobs=2)
-    futures: list[Future[CompiledGrammar]] = []
-
-    def callers() -> list[int]:
-        return [one.n_callers for one in compiler._memory._under_way.values()]
-
-    def ask() -> None:
-        wait_for(lambda: callers() == [1])
-        futures.append(compiler.compile_grammar_async(ENDLESS))
-        wait_for(lambda: callers() == [2])
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        compiler.compile_grammar(ENDLESS)
-    thread.join()
-    wait_for(lambda: callers() == [1])
-    (future,) = futures
-    assert future.running()
-    future.cancel()
-    compiler.close()
-    assert callers() == []
 
 
 def test_who_waits_can_be_interrupted() -> None:
