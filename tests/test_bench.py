@@ -6,6 +6,7 @@ Limits: no speed is asserted.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,30 +23,47 @@ ws ::= [ \\n]*
 
 
 def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
-    vocabulary_file: str, schema_folder: Path, tmp_path: Path
+    vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (schema_folder / "list.json").write_text("[1]")
-    fine = benches.write_schemas(tmp_path / "fine", {"one": ({}, [])})
+    """Also what would fail only after hours."""
+    monkeypatch.setenv("PATH", str(tmp_path))  # which has no peer
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    listed = benches.write_schemas(tmp_path / "listed", {})
+    (listed / "list.json").write_text("[1]")
     empty = benches.write_schemas(tmp_path / "empty", {})
-    lark = tmp_path / "a.lark"
-    lark.write_text('start: "a"')
-    target = tmp_path / "out.json"
-    for command, *arguments in (
-        ("schemas", "--vocabulary", "no/such.npz", "--schemas", schema_folder),
-        ("schemas", "--schemas", empty),
-        ("schemas", "--schemas", schema_folder),
-        ("schemas", "--schemas", fine, "--beside", "no such strategy"),
-        ("grammar", "--grammar", tmp_path / "none.ebnf"),
-        ("lark", "--grammar", f"a={lark}", "--documents", f"a={lark}"),
-        ("lark", "--grammar", f"a={lark}", "--documents", f"a={empty}"),
-        ("equality",),
+    text, target = tmp_path / "a.lark", tmp_path / "out.json"
+    text.write_text('start: "a"')
+    schemas, lark = ("schemas", "--schemas", schema_folder), ("lark", "--grammar", f"a={text}", "--documents")
+    report = ("report", "--out", tmp_path / "report")
+    for message, *command in (
+        ("not a vocabulary file", *schemas, "--vocabulary", "no/such.npz"),
+        ("holds no *.json", "schemas", "--schemas", empty),
+        ("not a schema file", "schemas", "--schemas", listed),
+        ("'no such strategy'", *schemas, "--beside", "no such strategy"),
+        ("at least 6", *schemas, "--burst", 6),
+        ("leave out", *schemas, "--burst", 2, "--picture", tmp_path / "out.svg"),
+        ("pip install", *schemas, "--picture", tmp_path / "out.svg"),
+        ("there is no XGrammar in", *schemas, "--xgrammar-elsewhere", tmp_path),
+        ("cannot read the grammar", "grammar", "--grammar", tmp_path / "none.ebnf"),
+        ("must be in a folder", *lark, f"a={text}"),
+        ("Lark parses no file", *lark, f"a={empty}"),
+        ("has no documents", *lark, f"b={empty}"),
+        ("NAME=PATH", *lark, "nothing"),
+        ("--grammars", "equality"),
+        ("no program cfgzip", "classes", "--peer", "cfgzip"),
+        ("there is no engine", "maskbench", "--data", schema_folder, "--engines", "none"),
+        ("no *.json", "maskbench", "--data", empty),
+        ("no question", *report, "--only", "x"),
+        ("one name", *report, *("--schemas", schema_folder) * 2),
+        ("name of a file", *report, "--lark", f"../up={text}", "--documents", f"../up={empty}"),
+        ("a path that exists", *report, "--documents", f"json={tmp_path / 'none'}"),
     ):
-        known = () if "--vocabulary" in arguments else ("--vocabulary", vocabulary_file)
-        done = benches.run(command, *known, *arguments, "--json", target)
-        assert done.exit_code == 2, done.output
-        assert "Traceback" not in done.output
-    assert "--grammars" in done.output
-    assert not target.exists()
+        known = () if "--vocabulary" in command else ("--vocabulary", vocabulary_file)
+        written = () if "report" in command else ("--json", target)
+        done = benches.run(*command, *known, *written)
+        told = " ".join(done.output.replace("│", " ").split())
+        assert done.exit_code == 2 and message in told and "Traceback" not in told, done.output
+    assert not target.exists() and not (tmp_path / "report").exists()
 
 
 def test_a_refused_grammar_is_reported(vocabulary_file: str, tmp_path: Path) -> None:

@@ -195,13 +195,3 @@ def test_what_the_peer_cannot_take_is_given_in_other_ways() -> None:
     ]
     assert found.relation["refines"]
     assert not peer.folder.exists()
-
-
-def test_a_missing_peer_is_said_before_anything_is_measured(
-    vocabulary_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    done = benches.run(
-        "classes", "--vocabulary", vocabulary_file, "--peer", "cfgzip", "--json", tmp_path / "o.json"
-    )
-    assert done.exit_code == 2 and "cfgzip-preprocess" in done.output

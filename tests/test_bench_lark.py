@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -152,20 +151,17 @@ def test_following_says_where_a_file_fails(compiled: Any, narrow: Any) -> None:
     assert "at the end" in failure(compiled, ids[:3])
 
 
-def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str) -> tuple[int, str, Any]:
+def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str, status: int = 0) -> tuple[str, Any]:
     spec, text, record = tmp_path / "made.npz", tmp_path / "made.lark", tmp_path / "record.json"
     vocabulary.save(spec)
     text.write_text(GRAMMAR, encoding="utf-8")
     folder = tmp_path / "files"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     for number in range(4):
         (folder / f"{number}.made").write_text(TEXT * (number + 1), encoding="utf-8")
     (folder / "wrong.made").write_text("let", encoding="utf-8")
-    named = ["lark", "--grammar", f"made={text}", "--vocabulary", spec, "--json", record]
-    if "--documents" not in arguments:
-        named += ["--documents", f"made={folder}"]
-    result = benches.run(*named, *arguments)
-    return result.exit_code, result.output, json.loads(record.read_text()) if record.exists() else None
+    named = ("lark", "--grammar", f"made={text}", "--vocabulary", spec, "--documents", f"made={folder}")
+    return benches.recorded(record, *named, *arguments, status=status)
 
 
 def test_the_command_checks_times_and_writes(
@@ -173,8 +169,7 @@ def test_the_command_checks_times_and_writes(
 ) -> None:
     monkeypatch.setattr(build_cost, "in_another_process", benches.done_here)
     small = ["--rounds", "2", "--batch", "3", "--builds", "1", "--refused", "8", "--allowed", "3"]
-    code, output, record = run(tmp_path, vocabulary, *small)
-    assert code == 0, output
+    output, record = run(tmp_path, vocabulary, *small)
     (row,) = record["rows"]
     assert (row["grammar"], row["vocabulary"], row["exact"], row["files"]) == ("made", "made", True, 4)
     assert row["failed"] == row["judged"]["unsound"] == []
@@ -190,17 +185,10 @@ def test_the_command_fails_where_a_file_does(
     tmp_path: Path, vocabulary: Vocabulary, narrow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GrammarCompiler, "compile_lark", lambda *_, **__: narrow)
-    code, output, record = run(tmp_path, vocabulary, "--builds", "0", "--judged-files", "0")
-    assert code == 1
+    output, record = run(tmp_path, vocabulary, "--builds", "0", "--judged-files", "0", status=1)
     assert "FAILED" in output
     (row,) = record["rows"]
     assert len(row["failed"]) == 8 and "calls" not in row
-
-
-def test_the_command_names_what_is_missing(tmp_path: Path, vocabulary: Vocabulary) -> None:
-    for given, words in (("nothing", "NAME=PATH"), (f"other={tmp_path}", "has no documents")):
-        code, output, _ = run(tmp_path, vocabulary, "--documents", given)
-        assert code == 2 and words in output
 
 
 def test_sources_are_read_from_folders(tmp_path: Path) -> None:

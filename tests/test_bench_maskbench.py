@@ -85,14 +85,6 @@ def test_a_quick_run_has_the_same_verdicts(data: Path, monkeypatch: pytest.Monke
     assert list(record["not_read"]) == ["broken"] and "not read: broken.json" in output
 
 
-def test_wrong_arguments(data: Path, tmp_path: Path) -> None:
-    empty = write_schemas(tmp_path / "empty", {})
-    for folder, engine, words in ((data, "none", "there is no engine"), (empty, ENGINE, "no *.json")):
-        target = tmp_path / "out.json"
-        done = benches.run("maskbench", "--data", folder, "--engines", engine, "--json", target)
-        assert done.exit_code == 2 and words in " ".join(done.output.replace("│", "").split())
-
-
 def test_workers_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "WORKER", "tests.json_schema_worker")
     rows = {}

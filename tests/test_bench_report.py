@@ -273,19 +273,6 @@ def test_a_job_that_fails_says_why(tmp_path: Path) -> None:
     assert jobs.kept(job, tmp_path, done.key) is None
 
 
-def test_wrong_questions_are_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    for more, words in (
-        (["--only", "x"], "no question"),
-        (["--schemas", made / "schemas"] * 2, "one name"),
-        (["--lark", f"../up={made / 'ran'}", "--documents", f"../up={made}"], "name of a file"),
-        (["--documents", f"json={made / 'none'}"], "a path that exists"),
-    ):
-        result = run("report", "--out", tmp_path, "--vocabulary", made / "tiny.npz", *more)
-        assert result.exit_code == 2 and words in result.output
-    assert not any(tmp_path.iterdir())
-
-
 def test_who_is_ahead() -> None:
     for values, ahead, ratio, is_behind in (
         ({"equimask": 1.0, "XGrammar": 3.0, "llguidance": 2.0}, OURS, 0.5, False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 from array import array
@@ -340,23 +339,6 @@ def test_a_first_mask_that_differs_is_counted(vocabulary: Vocabulary) -> None:
 
 
 # --- The picture -------------------------------------------------------------------------------------------
-
-
-def test_what_would_fail_at_the_end_is_refused_at_the_beginning(
-    vocabulary_file: str, schema_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, record = tmp_path / "out.svg", tmp_path / "out.json"
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    for arguments, message in (
-        (("--burst", 6), "at least 6"),
-        (("--burst", 2, "--picture", path), "leave out"),
-        (("--picture", path), "pip install"),
-        (("--xgrammar-elsewhere", tmp_path), "there is no XGrammar in"),
-    ):
-        given = ("--vocabulary", vocabulary_file, "--schemas", schema_folder, "--json", record)
-        done = benches.run("schemas", *given, *arguments)
-        assert done.exit_code == 2 and not record.exists()
-        assert message in " ".join(done.output.replace("│", " ").split())
 
 
 def test_the_picture_is_small_and_names_all_engines(run_schemas: Ran, tmp_path: Path) -> None:
