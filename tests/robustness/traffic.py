@@ -312,25 +312,19 @@ def command(
     errors = Counter(
         f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers
     )
-    for name, count in sorted(errors.items()):
-        print(f"errors of {name}: {count:,}")
-    most = max(served.resident, default=0)
-    sizes = [f"{size / 2**20:,.0f}" for size in (most, served.cache_most)]
-    print(f"MiB: resident at most {sizes[0]}; the cache at most {sizes[1]}")
-    print(f"resident memory grows by {served.slope} bytes a request over the second half")
-    print(f"{found.masks}; {len(found.not_compared):,} schemas not compared")
     wrong = [f"DIFFERENCE {line}" for line in found.differences]
     wrong += [f"CRASH request {one.number}: {one.error}" for one in served.answers if not one.expected]
     wrong += [f"FAILED {served.failure}"] if served.failure else []
-    print(*wrong, sep="\n")
+    counts = {
+        "requests": len(served.answers), "masks": found.masks.masks,
+        "contradictions": found.masks.contradiction_count,
+        "not_compared": len(found.not_compared), "differences": len(found.differences),
+        "resident_bytes": max(served.resident, default=0), "growth_bytes_a_request": served.slope,
+        "cache_bytes": served.cache_most, "errors": dict(errors),
+    }  # fmt: skip
+    print(*(f"{name}: {value}" for name, value in counts.items()), *wrong, sep="\n")
     if json_file is not None:
-        counts = {
-            "requests": len(served.answers), "masks": found.masks.masks,
-            "contradictions": found.masks.contradiction_count,
-            "not_compared": len(found.not_compared), "differences": len(found.differences),
-            "resident_bytes": most, "growth_bytes_a_request": served.slope, "errors": dict(errors),
-            "wrong": wrong,
-        }  # fmt: skip
+        counts["wrong"] = wrong
         report.write_json(json_file, {"benchmark": "traffic", **report.environment(arguments), **counts})
     if wrong:
         raise typer.Exit(1)

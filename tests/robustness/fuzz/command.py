@@ -27,7 +27,6 @@ from time import monotonic
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from bench import options, report, workloads
@@ -253,24 +252,20 @@ def command(
         if unknown:
             raise ValueError(f"no kind is named {unknown[0]!r}; allowed are {', '.join(KINDS)}")
     specs = tuple(vocabulary) if real_share else ()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     began = monotonic()
     end = began + 60 * minutes if minutes is not None else float("inf")
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("starting", total=cases if minutes is None else 60 * minutes)
+    with console.status("starting") as status:
 
         def say(text: str) -> None:
-            report.say(progress.console, text)
-            progress.console.file.flush()
+            report.say(console, text)
+            console.file.flush()
 
         fuzzer = Fuzzer(specs, CASE_SECONDS, say)
         totals = fuzzer.totals
 
         def after() -> None:
-            done = totals.cases if minutes is None else monotonic() - began
             masks, wrong = totals.sum("masks"), totals.sum("wrong bits")
-            text = f"{totals.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits"
-            progress.update(task, completed=done, description=text)
+            status.update(f"{totals.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits")
 
         drawn_seeds = (f"{seed}-{number}" for number in itertools.count())
         seeds = itertools.islice(drawn_seeds if only is None else [only], cases)
@@ -279,19 +274,9 @@ def command(
         run_cases(fuzzer, drawn, jobs, after)
     console.print(summary_table(totals))
     record = totals.record()
-    report.say(console, _summary(record, monotonic() - began))
+    counts = {name: len(value) if isinstance(value, list) else value for name, value in record.items()}
+    told = ", ".join(f"{name} {counts[name]}" for name in counts if name not in ("cases", "rows"))
+    report.say(console, f"{totals.cases:,} cases in {(monotonic() - began) / 60:.1f} minutes: {told}")
     if json is not None:
         report.write_json(json, {"bench": "fuzz", **report.environment(arguments), **record})
     raise typer.Exit(1 if totals.failed else 0)
-
-
-def _summary(record: dict[str, Any], seconds: float) -> str:
-    refusals = ", ".join(f"{count:,} {name}" for name, count in record["refusals"].items()) or "none"
-    return (
-        f"{record['cases']:,} cases in {seconds / 60:.1f} minutes, {record['masks']:,} masks: "
-        f"{record['wrong_bits']:,} wrong bits, {record['other_errors']:,} other errors, "
-        f"{record['crashes']:,} crashes, {record['hangs']:,} hangs; "
-        f"plain XGrammar contradicts itself in {record['contradictions']:,} bits of "
-        f"{record['plain_masks']:,} masks, is slow in {len(record['slow_peers']):,} cases and crashes in "
-        f"{len(record['peer_crashes']):,}; {record['ended_early']:,} cases ended early; refusals: {refusals}"
-    )
