@@ -98,14 +98,6 @@ def test_options_of_the_server_are_the_backends(make):
             grammar.accept_token(token)
 
 
-def test_a_token_that_is_not_allowed_is_a_value_error(make):
-    grammar = request_of(make(), "ebnf", EBNF)
-    grammar.accept_token(ord("a"))
-    with pytest.raises(ValueError, match=r"Token 98 is not allowed after 1 tokens \(the last are: 97\)"):
-        grammar.accept_token(ord("b"))
-    assert mask_of(grammar) == [*DIGITS, ord("a")] and grammar.accepted_tokens == [97]
-
-
 def test_what_follows_the_end_is_not_read(make):
     grammar = request_of(make(), "regex", "a")
     for token in (ord("a"), STOP, ord("z")):

@@ -96,10 +96,12 @@ def test_a_stop_token_that_comes_all_the_same_is_an_error_of_its_request(serve, 
     for token in b'{"a"':
         request.take(token)
     assert not request.finished_reason
+    before = mask_of(request.grammar)
     request.take(TILDE)
     ended = request.finished_reason
     assert isinstance(ended, FINISH_ABORT) and ended.status_code == 500
-    assert "Token 126 is not allowed after 4 tokens" in ended.message
+    assert "Token 126 is not allowed after 4 tokens (the last are: 123, 34, 97, 34)" in ended.message
+    assert mask_of(request.grammar) == before
     assert other.finished_reason is None and mask_of(other.grammar)
     other.take(ord("z"))  # this is no stop token
     assert other.finished_reason is None and isinstance(other.to_finish, FINISH_ABORT)
