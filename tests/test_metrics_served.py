@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import struct
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -23,16 +22,15 @@ import pytest
 prometheus_client = pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
-from prometheus_client.mmap_dict import _read_all_values, mmap_key  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
 
 from adapters.engines import metrics as engines  # noqa: E402
 from adapters.engines.settings import Settings  # noqa: E402
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # noqa: E402
-from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
+from hybrid.metrics import FAMILIES, Publisher, publish  # noqa: E402
 from hybrid.metrics.collector import Collector  # noqa: E402
-from hybrid.metrics.families import current_counts, samples  # noqa: E402
+from hybrid.metrics.families import current_counts  # noqa: E402
 from tests.caches import wait_for  # noqa: E402
 from tests.new_process import printed_by  # noqa: E402
 from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
@@ -177,18 +175,6 @@ def test_what_the_file_system_refuses_is_said_once(tmp_path: Path, caplog: pytes
     gone = Publisher(tmp_path / "never", 1000)
     gone.write()
     gone.close()
-
-
-def test_a_file_has_what_prometheus_client_reads() -> None:
-    family = FAMILIES[0]
-    counts = {"counts": list(range(16)), "sum": 2.5}
-    rows = [(family, one) for one in samples(family, {"compile_seconds": {"a": {"b": counts}}})]
-    data = files.encoded(rows)
-    assert struct.unpack_from("i", data)[0] == len(data) and len(data) % 8 == 0
-    assert [(key, value) for key, value, *_ in _read_all_values(data)] == [
-        (mmap_key(family.name, one.name, [*one.labels], [*one.labels.values()], family.help), value)
-        for (_, one), value in zip(rows, [*range(16), 2.5], strict=True)
-    ]
 
 
 # --- In engines --------------------------------------------------------------------------------------------
