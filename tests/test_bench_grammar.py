@@ -47,13 +47,6 @@ def test_samples_are_sentences_of_their_grammars(name: str, vocabulary: Vocabula
         assert documents.is_accepted(grammar, content), sample
 
 
-@pytest.mark.parametrize(("name", "words"), [("cpp", b"int main() {"), ("bython", b"print(")])
-def test_samples_of_other_grammars_are_there(name: str, words: bytes) -> None:
-    samples = documents.read_documents([ROOT / "bench" / "samples" / name])
-    assert len(samples) >= 20
-    assert sum(words in content for _, content in samples) > 15
-
-
 def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_cost, "in_another_process", done_here)
     spec, grammar = tmp_path / "one.npz", tmp_path / "made.gbnf"
