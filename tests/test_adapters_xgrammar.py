@@ -420,22 +420,6 @@ def test_one_vocabulary_for_each_tokenizer() -> None:
     assert first is second
 
 
-def test_sizes_are_counted_when_asked_for() -> None:
-    """Reading a new text adds to the size at once; reading a text again adds nothing."""
-    info = xgrammar.TokenizerInfo(TEXTS, stop_token_ids=[STOP], vocab_size=288)
-    compiler = xgr.GrammarCompiler(info)
-    made = compiler.compile_grammar('root ::= "a" [b-c]{1,9} "d"')
-    sizes = [compiler.get_cache_size_bytes()]
-    for text in (b"ab", b"abbbbcd", b"abbbbcd"):
-        matcher = xgr.GrammarMatcher(made)
-        for byte in text:
-            assert filled(matcher)[0] and matcher.accept_token(byte)
-        sizes.append(compiler.get_cache_size_bytes())
-    assert 0 < sizes[0] < sizes[1] < sizes[2] == sizes[3]
-    compiler.clear_cache()
-    assert compiler.get_cache_size_bytes() == 0
-
-
 # --- what plain XGrammar made --------------------------------------------------------------------------
 
 
