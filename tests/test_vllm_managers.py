@@ -156,33 +156,6 @@ def test_masks_are_those_without_us(name, stops):
     assert {*stops} <= allowed(ours[-1][0]) and not {*stops} & allowed(ours[0][0])
 
 
-@pytest.mark.parametrize("n_spec", [1, 3])
-def test_rows_of_drafts_and_rollback(n_spec):
-    def run() -> list:
-        manager = manager_of(n_spec)
-        texts = {name: ids_of(TEXTS[name][1]) for name in ("json", "ebnf", "regex")}
-        requests = [request_of(manager, name, TEXTS[name][0]) for name in texts]
-        found = []
-        for at in range(0, 4, 2):
-            drafts = {name: texts[name][at : at + n_spec] for name in texts}
-            drafts["regex"] = [*drafts["regex"][:-1], ids_of("9")[0]]  # which is refused
-            kept = {r.request_id: manager.validate_tokens(r, drafts[r.request_id]) for r in requests}
-            padded = {name: [*ids, *[-1] * (n_spec - len(ids))] for name, ids in kept.items()}
-            found += [kept, rows_of(manager, requests, padded)]
-            for request in requests:
-                assert manager.accept_tokens(request, texts[request.request_id][at : at + 2])
-        return found
-
-    theirs = run()
-    adapters.vllm.register()
-    ours = run()
-    for mine, stock in zip(ours, theirs, strict=True):
-        if isinstance(mine, torch.Tensor):
-            mine, stock = [*map(allowed, mine)], [*map(allowed, stock)]
-        assert mine == stock
-    assert ours[0]["json"] and len(ours[0]["regex"]) == n_spec - 1
-
-
 def test_rows_of_a_step_are_one_call(monkeypatch):
     manager = our_manager(rows=200)
     requests = [request_of(manager, f"{i}", {"regex": f"[a-c]{{1,9}}{i}"}) for i in range(150)]
@@ -351,33 +324,3 @@ def test_texts_end_within_the_tokens_of_a_request(monkeypatch, n_spec, thoughts)
             assert ids[-1] == STOP and len(ids) <= most
             text = TOKENIZER.decode(ids[ids.index(CALL) + 1 if thoughts is not None else 0 : -1])
             assert set(json.loads(text, strict=False)) <= {"name", "tags"}
-
-
-# --- Drafts of vLLM's own scheduler -----------------------------------------------------------------------
-
-
-def test_drafts_of_vllms_own_scheduler(monkeypatch):
-    scheduling = pytest.importorskip("vllm.v1.core.sched.scheduler")
-    from vllm.v1.outputs import DraftTokenIds
-
-    kind = scheduling.Scheduler
-    monkeypatch.setattr(kind, "update_draft_token_ids", kind.update_draft_token_ids)
-    monkeypatch.setenv("EQUIMASK_VLLM_DRAFTS", "1")
-    manager = our_manager(6, method="ngram")
-    request = request_of(manager, "a", {"json": json.dumps({"enum": ["forced text", "forced end"]})})
-    request.is_prefill_chunk, request.spec_token_ids = False, []
-    scheduler = SimpleNamespace(requests={"a": request}, structured_output_manager=manager)
-    left, passes = [*ids_of('"forced end"'), STOP], 0
-    while not request.structured_output_request.grammar.is_terminated():
-        kind.update_draft_token_ids(scheduler, DraftTokenIds(["a"], [[]]))
-        draft = request.spec_token_ids
-        assert len(draft) <= 6 and manager.validate_tokens(request, draft) == draft
-        rows = rows_of(manager, [request], {"a": draft})
-        assert rows.shape[0] > len(draft)  # vLLM 0.33 has rows for padding, too
-        taken = next((at for at, token in enumerate(draft) if token != left[at]), len(draft))
-        new, left = left[: taken + 1], left[taken + 1 :]
-        for row, token in zip(rows, new, strict=False):
-            assert token in allowed(row)
-        assert manager.accept_tokens(request, new)
-        passes += 1
-    assert passes <= 4 and not left
