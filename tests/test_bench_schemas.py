@@ -150,23 +150,31 @@ def test_a_difference_is_printed_and_ends_with_status_1(
     assert record["summary"]["spreads"]["first mask, ours"]["count"] == 0
 
 
+def measured(bench: schemas.SchemaBench, schema: Any) -> tuple[Row, str]:
+    """Measure a schema with one instance; return the row, and XGrammar's refusal."""
+    row = bench.measure(workloads.SchemaFile("x", schema, ("a",), ()))
+    return row, row.requests["XGrammar"].refusal
+
+
 def test_only_one_side_refusing_is_a_difference(
     vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def measured(schema: Any) -> Row:
-        row = bench.measure(workloads.SchemaFile("x", schema, ("a",), ()))
-        monkeypatch.undo()
-        return row
-
-    bench = schemas.SchemaBench(vocabulary, cache=False)
-    monkeypatch.setattr(bench, "_compile_plain", Mock(side_effect=RuntimeError("no")))
-    row = measured({"type": "string"})
-    assert (row.outcome, row.alike) == ("only XGrammar refuses", False)
-    crash = Mock(side_effect=IndexError("on purpose"))
-    monkeypatch.setattr(bench, "ours", Mock(compile_json_schema=crash))
-    row = measured({"type": "string"})
-    assert (row.outcome, row.alike, row.refusals) == ("ours crashes", False, ["IndexError: on purpose"])
-    row = measured(benches.REFUSED_SCHEMA)
+    """A failure of XGrammar's cache is its refusal, and is none without it."""
+    cached, bench = schemas.SchemaBench(vocabulary), schemas.SchemaBench(vocabulary, cache=False)
+    with monkeypatch.context() as context:
+        for one in (cached, bench):
+            context.setattr(one, "_compile_plain", Mock(side_effect=RuntimeError("check failed")))
+        row, refusal = measured(cached, {"type": "string"})
+        assert row.outcome == "compared without XGrammar's cache" and "check failed" in refusal
+        assert row.alike and row.comparison.masks > 0 and row.requests["ours"].first_mask is not None
+        row, _ = measured(bench, {"type": "string"})
+        assert (row.outcome, row.alike) == ("only XGrammar refuses", False)
+    with monkeypatch.context() as context:
+        crash = Mock(side_effect=IndexError("on purpose"))
+        context.setattr(bench, "ours", Mock(compile_json_schema=crash))
+        row, _ = measured(bench, {"type": "string"})
+        assert (row.outcome, row.alike, row.refusals) == ("ours crashes", False, ["IndexError: on purpose"])
+    row, _ = measured(bench, benches.REFUSED_SCHEMA)
     assert (row.outcome, row.alike) == ("both refuse", True)
     assert all(one.refusal and one.first_mask is None for one in row.requests.values())
 
@@ -174,13 +182,12 @@ def test_only_one_side_refusing_is_a_difference(
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="slow compiles are stopped in a forked process")
 def test_slow_compiles_are_left_out(vocabulary: Vocabulary) -> None:
     bench = schemas.SchemaBench(vocabulary, max_plain_seconds=0.0)
-    file = workloads.SchemaFile("x", {"type": "string"}, ("a",), ())
-    row = bench.measure(file)
+    row, _ = measured(bench, {"type": "string"})
     assert (row.outcome, row.alike) == ("plain too slow", True)
     assert row.requests["XGrammar"] == Request(over=0.0)
     assert row.requests["ours"].first_mask is not None
     bench.max_plain_seconds = 60.0
-    assert bench.measure(file).outcome == "compared"
+    assert measured(bench, {"type": "string"})[0].outcome == "compared"
 
 
 def test_options_are_in_the_record(run_schemas: Ran) -> None:
@@ -210,18 +217,6 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
     assert {title for one, title in met if one is bench.plain} == {"own"}
     assert of == {"XGrammar, warmed": {"own", "other"}, "XGrammar, one thread": {"own"}}
     assert len([None for one, title in met if one is bench.aside and title == "other"]) == 3
-
-
-def test_a_failure_of_xgrammars_cache_is_its_refusal(
-    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = schemas.SchemaBench(vocabulary)
-    monkeypatch.setattr(bench, "_compile_plain", Mock(side_effect=RuntimeError("check failed")))
-    row = bench.measure(workloads.SchemaFile("x", {"type": "integer"}, (12,), ()))
-    assert row.outcome == "compared without XGrammar's cache"
-    assert row.alike and row.comparison.masks > 0
-    assert "check failed" in row.requests["XGrammar"].refusal
-    assert row.requests["ours"].first_mask is not None
 
 
 def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
