@@ -205,19 +205,7 @@ def test_rules_and_literals_of_a_grammar(strategy: str) -> None:
 def test_terminals_of_a_lark_grammar() -> None:
     matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_lark(LARK))
     assert told_after(matcher, "sel").omitted and not matcher.explain().rules
-    for text, *words in (
-        ("",),
-        ("sel", 'the rest of "select"'),
-        ("select", "NAME"),
-        ("select ab", "the rest of NAME", '","'),
-        ("select ab ", '"limit"'),
-        ("select ab, c limit 1", "INT"),
-    ):
-        told = told_after(matcher, text)
-        assert all(word in told.sentence for word in words), (text, told.sentence)
-        for one in told.expected:
-            if one.kind == "literal":
-                assert matcher.fork().accept_string(one.text[one.read :])
+    assert all(word in told_after(matcher, "select ab").sentence for word in ("the rest of NAME", '","'))
     refusal = matcher.explain_refusal(" x")
     assert refusal is not None and refusal.offset == 1 and '";"' in str(refusal)
 
