@@ -125,10 +125,7 @@ def command(
         )
     for row in rows:
         if row.late > ALLOWED or not row.survived:
-            print(
-                f"{'LATE' if row.survived else 'FAILED'} {row.name}, {row.seconds:g} s, {row.strategy}: "
-                f"{row.late:.3f} s, {row.busy:.3f} s busy: {row.outcome}: {row.message[:100]}"
-            )
+            print("LATE" if row.survived else "FAILED", row)
     if not all(row.survived for row in rows):
         raise typer.Exit(1)
 
