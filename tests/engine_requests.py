@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
-from tests.matchers import ids_of
+from tests.matchers import ids_of, links
 
 SCHEMA = {
     "type": "object",
@@ -78,6 +78,38 @@ def guesses(matcher: Any, draw: Any, n: int, size: int) -> list[int]:
         found.append(draw.choice(ids_of(row[0], size)))
         assert twin.accept_token(found[-1])
     return found
+
+
+def draft_tree(
+    grammar: Any, size: int, n: int, draw: Any, beyond: int = 0
+) -> tuple[list[int], list[int], list[int]]:
+    """Return a tree of drafts for a grammar object of SGLang, as first children, next siblings and tokens,
+    most of them allowed.
+
+    Args:
+        beyond: how many ids that the vocabulary does not have may be drawn, too.
+    """
+    parents = [-1, *(draw.randrange(max(0, node - 4), node) for node in range(1, n))]
+    tokens, mask = [0] * n, grammar.allocate_vocab_mask(size, 1, "cpu")
+
+    def below(node: int) -> None:
+        choices: list[int] = []
+        if not grammar.is_terminated():
+            mask.fill_(-1)
+            grammar.fill_vocab_mask(mask, 0)
+            choices = ids_of(mask[0], size)
+        children = [child for child in range(n) if parents[child] == node]
+        for child in children:
+            is_allowed = choices and draw.random() < 0.8
+            tokens[child] = draw.choice(choices) if is_allowed else draw.randrange(size + beyond)
+        for child in children:
+            if tokens[child] in choices:
+                grammar.accept_token(tokens[child])
+                below(child)
+                grammar.rollback(1)
+
+    below(0)
+    return *links(parents), tokens
 
 
 def cut_off(name: str, why: str = "") -> str:

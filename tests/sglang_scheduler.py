@@ -1,7 +1,6 @@
 """The grammar part of SGLang's scheduler: its own manager, batches and draft trees, around either backend.
 
-What: `Scheduler` gives requests their grammars, and computes masks as SGLang's sampling does;
-`draft_tree` makes a tree of drafts.
+What: `Scheduler` gives requests their grammars, and computes masks as SGLang's sampling does.
 When: where SGLang can be imported (docs/sglang.md); neither its kernels nor a model run.
 Limits: the parts of the configuration that SGLang reads are patched where it reads them.
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import random
 import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -28,7 +26,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import backend_factory
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
-from tests.matchers import bits_of, links
+from tests.matchers import bits_of
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 
@@ -186,33 +184,3 @@ def from_source(module: str, *names: str, methods: Collection[str] = ()) -> dict
 
 SPECULATION = from_source("spec_utils", NAME, WALK)
 assert {name: [*inspect.signature(SPECULATION[name]).parameters] for name in PARAMETERS} == PARAMETERS
-
-
-def draft_tree(
-    grammar: Any, size: int, n: int, randomness: random.Random
-) -> tuple[list[int], list[int], list[int]]:
-    """Return a tree of drafts as first children, next siblings and tokens, most of them allowed."""
-    children: list[list[int]] = [[] for _ in range(n)]
-    tokens, parents = [0] * n, [-1] * n
-    for node in range(1, n):
-        parents[node] = randomness.randrange(max(0, node - 4), node)
-        children[parents[node]].append(node)
-    mask = grammar.allocate_vocab_mask(size, 1, "cpu")
-
-    def draw(node: int) -> None:
-        is_here = not grammar.is_terminated()
-        if is_here:
-            mask.fill_(-1)
-            grammar.fill_vocab_mask(mask, 0)
-        choices = np.flatnonzero(bits_of(mask[0], size))
-        for child in children[node]:
-            is_allowed = is_here and len(choices) > 0 and randomness.random() < 0.8
-            tokens[child] = int(randomness.choice(choices)) if is_allowed else randomness.randrange(size)
-        for child in children[node]:
-            if is_here and tokens[child] in choices:
-                grammar.accept_token(tokens[child])
-                draw(child)
-                grammar.rollback(1)
-
-    draw(0)
-    return *links(parents), tokens

@@ -7,30 +7,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.engine_requests import fail
+from tests.engine_requests import draft_tree, fail
 from tests.engines import EBNF, SIZE, STOP, TEXTS, bits
-from tests.matchers import links
 from tests.sglang_backends import fixture_make, fixture_sglang, stock  # noqa: F401
 from tests.sglang_stand_in import SPECULATION, XGrammarGrammar, generate_token_bitmask, request_of
-
-
-def tree_of(randomness, words: list[bytes], n: int) -> list[torch.Tensor]:
-    """Return a random tree whose branches follow words, with some tokens that do not fit."""
-    parents, depths, tokens = [-1] * n, [0] * n, [0] * n
-    word = [randomness.choice(words) for _ in range(n)]
-    for node in range(1, n):
-        parents[node] = parent = randomness.randrange(max(0, node - 4), node)
-        word[node] = word[parent] if randomness.random() < 0.8 else word[node]
-        depths[node] = depths[parent] + 1
-        fits = depths[node] <= len(word[node]) and randomness.random() < 0.9
-        tokens[node] = word[node][depths[node] - 1] if fits else randomness.choice([STOP, SIZE - 1, SIZE + 9])
-    return [torch.tensor(part) for part in (*links(parents), tokens)]
 
 
 def rows_of_trees(generate, trees, grammars) -> torch.Tensor:
     """Return the rows that `generate`, SGLang's function or ours, makes for a batch."""
     requests = [SimpleNamespace(grammar=grammar) for grammar in grammars]
-    parts = (torch.stack(list(part)) for part in zip(*trees, strict=True))
+    parts = map(torch.tensor, zip(*trees, strict=True))
     rows, last = generate(requests, *parts, SIZE)
     assert last is [grammar for grammar in grammars if grammar is not None][-1]
     return rows
@@ -55,16 +41,16 @@ def test_trees_of_drafts_are_read_at_once(make, monkeypatch, parser):
     monkeypatch.setattr(type(getattr(grammars[0], "grammar", grammars[0])), "fill_vocab_mask", counting)
     randomness = random.Random(1)
     for round_ in range(30):
-        trees = [tree_of(randomness, [b"aa1bb", b"a12b", b"7"], 20) for _ in grammars]
+        trees = [draft_tree(grammar or grammars[0], SIZE, 20, randomness, beyond=9) for grammar in grammars]
+        alone.clear()
         rows = rows_of_trees(ours(), trees, grammars)
         assert not alone
         assert torch.equal(rows, rows_of_trees(generate_token_bitmask, trees, grammars)) and alone
-        alone.clear()
         if round_ % 10 == 9:
             for grammar in (grammars[0], grammars[2]):
                 grammar.accept_token(ord("a"))
     grammars[3].accept_token(ord("7"))
-    tree = [torch.tensor(part) for part in ([1, -1, -1], [-1, 2, -1], [0, STOP, ord("8")])]
+    tree = [1, -1, -1], [-1, 2, -1], [0, STOP, ord("8")]
     rows = rows_of_trees(ours(), [tree], grammars[3:])
     assert [len(bits(row)) for row in rows] == [11, SIZE, 11]  # no row is written after the grammar's end
 
@@ -73,9 +59,7 @@ def test_a_tree_comes_to_where_nothing_is_allowed(make):
     make(speculates="EAGLE")
     backend = make(texts=[b"" if text == b"c" else text for text in TEXTS], speculates="EAGLE")
     grammar = request_of(backend, "ebnf", 'root ::= "ac" | "ab"* "z" | "q" "c"')
-    tree = [
-        torch.tensor(part) for part in ([1, -1, -1, -1], [-1, 2, 3, -1], [0, ord("q"), ord("x"), ord("a")])
-    ]
+    tree = [1, -1, -1, -1], [-1, 2, 3, -1], [0, ord("q"), ord("x"), ord("a")]
     rows = rows_of_trees(ours(), [tree], [grammar])
     assert torch.equal(rows, rows_of_trees(generate_token_bitmask, [tree], [grammar]))
     assert [len(bits(row)) for row in rows[1:]] == [0, SIZE, 1]
@@ -83,7 +67,7 @@ def test_a_tree_comes_to_where_nothing_is_allowed(make):
 
 def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
     backend = make(speculates="EAGLE", reasoning_parser="bang")
-    tree = [torch.tensor(part) for part in ([1, -1], [-1, -1], [0, ord("1")])]
+    tree = [1, -1], [-1, -1], [0, ord("1")]
     thinking = request_of(backend, "ebnf", EBNF, True)
     own, ended, good = (request_of(one, "regex", "1") for one in (stock(), backend, backend))
     for token in (ord("1"), STOP):
@@ -100,7 +84,7 @@ def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
 def test_what_is_no_tree_is_left_to_sglang(make):
     backend = make(speculates="EAGLE")
     grammar = request_of(backend, "ebnf", EBNF)
-    tree = [torch.tensor(part) for part in ([1, -1], [-1, 5], [0, ord("a")])]
+    tree = [1, -1], [-1, 5], [0, ord("a")]
     with pytest.raises(IndexError):
         rows_of_trees(ours(), [tree], [grammar])
 
