@@ -46,7 +46,7 @@ PEER_SHARE = 8
 time bound is what the time went to."""
 
 COUNTED = ("cases", "masks", "wrong bits", "other errors", "contradictions")
-"""Counts of each vocabulary, kind and strategy; besides there is one of each refusal and of each choice."""
+"""Counts of each vocabulary, kind and strategy; besides there is one of each refusal."""
 
 
 class Totals:
@@ -67,8 +67,6 @@ class Totals:
         counted = dict(zip(COUNTED, (*each, outcome.contradictions), strict=True))
         for strategy, name, _ in outcome.refusals:
             counted[f"refused {name}"] = counted.get(f"refused {name}", {}) | {strategy: 1}
-        for strategy, name in outcome.chosen.items():
-            counted[f"chose {name}"] = counted.get(f"chose {name}", {}) | {strategy: 1}
         for name, of in counted.items():
             for strategy, number in of.items():
                 self.counts[outcome.vocabulary, outcome.kind, strategy, name] += number
