@@ -11,7 +11,6 @@ pytest.importorskip("vllm.v1.structured_output")
 
 from vllm import SamplingParams
 from vllm.exceptions import VLLMValidationError
-from vllm.parser import abstract_parser
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.structured_output import backend_xgrammar
 
@@ -53,18 +52,6 @@ def test_what_is_refused_is_an_error_or_goes_where_it_went(exact):
     with pytest.raises(VLLMValidationError, match="states"):
         chosen("xgrammar", json=many_states)
     assert chosen("auto", json=many_states) == "guidance"
-
-
-def test_other_kinds_are_asked_as_before(exact):
-    assert chosen("auto", regex="[a-z]+") == "xgrammar"
-    assert chosen("xgrammar", choice=["a", "b"]) == "xgrammar"
-    with pytest.raises(VLLMValidationError):
-        chosen("xgrammar", grammar="root ::= nowhere")
-
-
-def test_schemas_of_structural_tags_are_judged_as_before(exact):
-    assert not abstract_parser._xgrammar_supports(StructuredOutputsParams(json=SERVED["multipleOf"]))
-    assert abstract_parser._xgrammar_supports(StructuredOutputsParams(json={"type": "integer"}))
 
 
 def test_schemas_in_tags_are_checked(exact):
