@@ -4,13 +4,14 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.vllm_engine_run import run
+from tests.vllm_engine_run import MOST_TOKENS, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")]
 
 
-def asked(enabled: str, n_drafts: int, *options: str):
-    return run("tests.vllm_engine_run", str(n_drafts), *options, EQUIMASK_VLLM=enabled)[0]
+def asked(enabled: str, n_drafts: int, *options: str, **settings: str):
+    others = {f"EQUIMASK_VLLM_{name}": value for name, value in settings.items()}
+    return run(str(n_drafts), *options, EQUIMASK_VLLM=enabled, **others)
 
 
 @pytest.mark.parametrize("n_drafts", [0, 3])
@@ -29,3 +30,14 @@ def test_drafts_of_grammars_save_passes_and_the_ids_stay():
     assert ours["ids"] == theirs["ids"]
     before, after = (sum(one["passes"].values()) for one in (theirs, ours))
     assert ours["accepted"] > 100 and 2 * after < before
+    assert any("length" in ends for ends in theirs["ends"].values())
+
+
+@pytest.mark.parametrize("semantics", ["xgrammar", "json-schema"])
+def test_texts_end_in_time_with_drafts_and_without(semantics):
+    settings = {"TOKEN_LIMITS": "1", "SEMANTICS": semantics}
+    alone, drafted = (asked("1", n_drafts, "grammar", **settings) for n_drafts in (0, 8))
+    assert alone["ids"] == drafted["ids"] and drafted["accepted"] > 100
+    assert all(ends == ["stop"] * len(ends) for ends in alone["ends"].values()), alone["ends"]
+    lengths = [len(ids) for answers in alone["ids"].values() for ids in answers]
+    assert MOST_TOKENS - 8 < max(lengths) <= MOST_TOKENS, "some text had to be closed"

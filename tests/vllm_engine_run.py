@@ -33,6 +33,8 @@ SAMPLING = {
 BY_NGRAMS = {"method": "ngram", "prompt_lookup_min": 1, "prompt_lookup_max": 2}
 BY_GRAMMARS = {"method": "custom_class", "model": "adapters.vllm.drafts.GrammarDrafts"}
 PROMPTS = ["abcabcabcabc", "1212121212"]
+MOST_TOKENS = 40
+"""Of an answer."""
 
 
 def passes_of(executor: Any) -> list[int]:
@@ -95,19 +97,18 @@ def accepted_by(engine: Any) -> Any:
     return sum(getattr(one, "value", 0) for one in engine.get_metrics() if one.name == name)
 
 
-def run(module: str, *arguments: str, **environment: str) -> tuple[Any, str]:
-    """Run a module in another process; return the object that it printed, and everything that it printed."""
-    command = [sys.executable, "-m", module, *arguments]
+def run(*arguments: str, **environment: str) -> Any:
+    """Run this module in another process; return the object that it printed."""
+    command = [sys.executable, "-m", "tests.vllm_engine_run", *arguments]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-4000:]
-    last = next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"'))
-    return json.loads(last), done.stdout + done.stderr
+    return json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"')))
 
 
 def main(n_drafts: int, by_grammar: bool = False) -> None:
-    """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "accepted": drafts,
-    "passes": {"kind/sampling": passes of the model}}.
+    """Print {"ours": ..., "ids": {"kind/sampling": [[id, ...], ...]}, "ends": the finish reasons likewise,
+    "accepted": drafts, "passes": {"kind/sampling": passes of the model}}.
 
     Args:
         n_drafts: of a step; 0: no speculation.
@@ -122,21 +123,22 @@ def main(n_drafts: int, by_grammar: bool = False) -> None:
     kinds = {**TEXTS, "repeated": ({"regex": "(abc)+|(12)+"}, "")}
     drafting = BY_GRAMMARS if by_grammar else BY_NGRAMS
     with engine_with(n_drafts, drafting, disable_any_whitespace=by_grammar) as (engine, counted):
-        found, passes = {}, {}
+        found, ends, passes = {}, {}, {}
         for name, (kind, _) in kinds.items():
             for how, sampling in SAMPLING.items():
                 if (n_drafts or by_grammar) and sampling["temperature"]:
                     continue
                 limits = StructuredOutputsParams(**kind)
-                asked = SamplingParams(max_tokens=40, structured_outputs=limits, **sampling)
+                asked = SamplingParams(max_tokens=MOST_TOKENS, structured_outputs=limits, **sampling)
                 before = counted[0]
                 answers = engine.generate(PROMPTS, asked, use_tqdm=False)
                 passes[f"{name}/{how}"] = counted[0] - before
                 found[f"{name}/{how}"] = [[*one.outputs[0].token_ids] for one in answers]
+                ends[f"{name}/{how}"] = [one.outputs[0].finish_reason for one in answers]
         accepted = accepted_by(engine)
         ours = adapters.vllm.is_registered()
         reasons = reasons_of(engine) if ours else []
-    counts = {"accepted": accepted, "passes": passes}
+    counts = {"accepted": accepted, "passes": passes, "ends": ends}
     print("\n" + json.dumps({"ours": ours, "ids": found, "reasons": reasons, **counts}))
 
 
