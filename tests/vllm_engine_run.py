@@ -49,29 +49,34 @@ def passes_of(executor: Any) -> list[int]:
     return counted
 
 
-def save_model(folder: str) -> None:
-    """Write a small random model and its tokenizer."""
+def save_model(folder: str, tokenizer: Any = None, size: int = 0, n_layers: int = 1) -> None:
+    """Write a small random model and its tokenizer; those of the tests of managers if none is given."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    from tests.test_vllm_managers import SIZE, STOP, TOKENIZER
+    from tests.test_vllm_managers import SIZE, TOKENIZER
 
+    tokenizer = tokenizer or TOKENIZER
     torch.manual_seed(0)
-    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 1}
     settings = LlamaConfig(
-        vocab_size=SIZE, **shape, initializer_range=0.5, eos_token_id=STOP, bos_token_id=None
-    )
+        vocab_size=size or SIZE, hidden_size=64, intermediate_size=64, num_hidden_layers=n_layers,
+        num_attention_heads=1, initializer_range=0.5, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
+    )  # fmt: skip
     LlamaForCausalLM(settings).save_pretrained(folder)
-    TOKENIZER.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 @contextlib.contextmanager
-def engine_with(n_drafts: int, drafting: dict[str, Any], **options: Any) -> Iterator[tuple[Any, list[int]]]:
+def engine_with(
+    n_drafts: int, drafting: dict[str, Any], model: tuple[Any, ...] = (), rows: int = 16, **options: Any
+) -> Iterator[tuple[Any, list[int]]]:
     """Yield vLLM with the plugin and the small model, and a list with the number of the model's passes.
 
     Args:
         n_drafts: of a step; 0: no speculation.
         drafting: the method of speculation.
+        model: other arguments of `save_model`.
+        rows: most requests at once.
         **options: of structured outputs.
     """
     from vllm import LLM
@@ -82,9 +87,9 @@ def engine_with(n_drafts: int, drafting: dict[str, Any], **options: Any) -> Iter
     adapters.vllm.register()  # as the plugin does, where the package is installed
     counted = passes_of(UniProcExecutor)
     with tempfile.TemporaryDirectory() as folder:
-        save_model(folder)
+        save_model(folder, *model)
         engine = LLM(
-            folder, max_model_len=256, max_num_seqs=16, enforce_eager=True, dtype="float32",
+            folder, max_model_len=256, max_num_seqs=rows, enforce_eager=True, dtype="float32",
             disable_log_stats=False, structured_outputs_config={"backend": "xgrammar", **options},
             speculative_config={**drafting, "num_speculative_tokens": n_drafts} if n_drafts else None,
         )  # fmt: skip
@@ -97,11 +102,11 @@ def accepted_by(engine: Any) -> Any:
     return sum(getattr(one, "value", 0) for one in engine.get_metrics() if one.name == name)
 
 
-def run(*arguments: str, **environment: str) -> Any:
-    """Run this module in another process; return the object that it printed."""
-    command = [sys.executable, "-m", "tests.vllm_engine_run", *arguments]
+def run(*arguments: str, module: str = "tests.vllm_engine_run", **environment: str) -> Any:
+    """Run this module, or another one, in another process; return the object that it printed."""
+    command = [sys.executable, "-m", module, *arguments]
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(command, cwd=CHECKOUT, env=variables, capture_output=True, text=True, timeout=3600)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"')))
 

@@ -11,17 +11,15 @@ Limits: on the CPU, with vLLM's own Python environment. Requests that vLLM itsel
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections import ChainMap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from tests.vllm_engine_run import BY_GRAMMARS, engine_with, run
 
 BACKENDS: dict[str, tuple[str, dict[str, str]]] = {
     "ours": ("xgrammar", {}),
@@ -34,10 +32,6 @@ BACKENDS: dict[str, tuple[str, dict[str, str]]] = {
 """Ways to serve: vLLM's name of the backend, and settings of our plugin. "free" does not
 bound white space, "exact" gives schemas their own meaning, "drafts" has grammars draft tokens for vLLM's
 speculation."""
-
-DRAFTS = {
-    "method": "custom_class", "model": "adapters.vllm.drafts.GrammarDrafts", "num_speculative_tokens": 8,
-}  # fmt: skip
 
 MOST_CHARACTERS = 6000  # of a schema; longer ones are left out
 ANSWER_TOKENS = 24
@@ -109,58 +103,24 @@ def burst(
 
 def serve(backend: str, tokenizer_folder: Path, schemas: list[str], greedy: bool) -> list[dict[str, Any]]:
     """Serve all bursts on one backend, in this process."""
-    import torch
-    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
-    from vllm import LLM
+    from transformers import AutoTokenizer
 
-    import adapters.vllm
-
-    adapters.vllm.register()  # as the plugin does if the package is installed
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
-    torch.manual_seed(0)
-    shape = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    settings = LlamaConfig(
-        vocab_size=(len(tokenizer) + 511) // 512 * 512, **shape, initializer_range=0.5,
-        eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
-    )  # fmt: skip
-    half = len(schemas) // 2
-    with tempfile.TemporaryDirectory() as folder:
-        LlamaForCausalLM(settings).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        limits = {
-            "backend": BACKENDS[backend][0],
-            "disable_any_whitespace": greedy,  # otherwise a model may write only white space
-        }
-        engine = LLM(
-            folder, max_model_len=512, max_num_seqs=half, enforce_eager=True, dtype="float32",
-            structured_outputs_config=limits, speculative_config=DRAFTS if backend == "drafts" else None,
-        ).llm_engine  # fmt: skip
+    model = tokenizer, (len(tokenizer) + 511) // 512 * 512, 2
+    half, n_drafts = len(schemas) // 2, 8 if backend == "drafts" else 0
+    limits: dict[str, Any] = {
+        "backend": BACKENDS[backend][0],
+        "disable_any_whitespace": greedy,  # otherwise a model may write only white space
+    }
+    with engine_with(n_drafts, BY_GRAMMARS, model, half, **limits) as (vllm, _):
+        engine = vllm.llm_engine
         burst(engine, "warm", [None] * 4)
-        bursts = {
-            "new": schemas[:half],
-            "again": schemas[:half],
-            "others": schemas[half:],
-            "tags": schemas[half:],
-        }
+        new, others = schemas[:half], schemas[half:]
+        bursts = {"new": new, "again": new, "others": others, "tags": others}
         return [
-            burst(engine, name, list(each), in_tags=name == "tags", greedy=greedy)
+            burst(engine, name, [*each], in_tags=name == "tags", greedy=greedy)
             for name, each in bursts.items()
         ]
-
-
-def in_new_process(backend: str, arguments: list[str]) -> list[dict[str, Any]]:
-    """Like `serve`, in a new process."""
-    environment = {
-        **os.environ, **BACKENDS[backend][1], "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_TARGET_DEVICE": "cpu", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
-        "OMP_NUM_THREADS": "1", "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
-    }  # fmt: skip
-    with tempfile.NamedTemporaryFile(suffix=".json") as file:
-        command = [sys.executable, "-m", "tests.robustness.vllm_load", *arguments]
-        command += ["--only", backend, "--json", file.name]
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-        found: list[dict[str, Any]] = json.loads(Path(file.name).read_text(encoding="utf-8"))
-    return found
 
 
 def command(
@@ -170,17 +130,19 @@ def command(
     greedy: Annotated[bool, typer.Option(help="The likeliest tokens, and compact JSON.")] = False,
     ways: Annotated[str, typer.Option(help="Ways to serve.")] = "ours,xgrammar,guidance",
     only: Annotated[str, typer.Option(help="Serve one way, in this process.")] = "",
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where its answers go.")] = None,
 ) -> None:
     """Bursts of new schemas in vLLM: ours, drafts, exact, stock xgrammar, guidance."""
     if only:
         found = serve(only, tokenizer, drawn(schemas, 2 * requests), greedy)
-        if json_file is not None:
-            json_file.write_text(json.dumps(found), encoding="utf-8")
+        print("\n" + json.dumps({"bursts": found}))
         return
     arguments = ["--tokenizer", str(tokenizer), "--schemas", str(schemas), "--requests", str(requests)]
     arguments += ["--greedy"] if greedy else []
-    served = {backend: in_new_process(backend, arguments) for backend in ways.split(",")}
+    module = "tests.robustness.vllm_load"
+    served = {
+        way: run(*arguments, "--only", way, module=module, **BACKENDS[way][1])["bursts"]
+        for way in ways.split(",")
+    }
     print("way | burst | served | refused, failed | first token p50, p99, s | all done, s | tokens a pass")
     for backend, bursts in served.items():
         for one in bursts:
