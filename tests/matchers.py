@@ -101,20 +101,22 @@ def outcome(call: Callable[..., Any], *arguments: Any, error: type[RuntimeError]
 
 
 def allowed(matcher: Any, size: int, tokens_left: int = 0) -> tuple[bool, list[int]]:
-    """What ``fill`` returns, and the ids whose bit is set; the row held other bits before.
+    """What ``fill`` returns, and the ids whose bit is set; the row held other bits before, and the rows
+    around it stay as they were.
 
     Args:
         matcher: a matcher of ours or of XGrammar.
         size: number of ids.
         tokens_left: if it is not 0, the mask is the limited mask for so many tokens.
     """
-    bitmask = allocate_token_bitmask(1, size)
+    bitmask = allocate_token_bitmask(3, size)
     bitmask.fill_(0x55555555)
     if tokens_left:
-        needed = matcher.fill_limited_bitmask(bitmask, tokens_left)
+        needed = matcher.fill_limited_bitmask(bitmask, tokens_left, 1)
     else:
-        needed = matcher.fill_next_token_bitmask(bitmask)
-    return bool(needed), ids_of(bitmask, size)
+        needed = matcher.fill_next_token_bitmask(bitmask, 1)
+    assert bitmask[[0, 2]].eq(0x55555555).all()
+    return bool(needed), ids_of(bitmask[1], size)
 
 
 def mask_of(matcher: Any, tokens_left: int = 0) -> list[int]:

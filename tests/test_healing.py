@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,7 +21,7 @@ from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.matcher import MOST_PREFIX
 from hybrid.healing.token_prefixes import prefixes_of
 from tests.generating import TOKENIZER, VOCABULARY
-from tests.matchers import STRATEGIES, bits_of, mask_of
+from tests.matchers import STRATEGIES, mask_of
 
 pytestmark = pytest.mark.kernels
 
@@ -58,16 +57,6 @@ def reference(compiled: CompiledGrammar, left: bytes) -> list[int]:
     return found
 
 
-def allowed(matcher: HealingMatcher) -> list[int]:
-    """The ids that are allowed, by a mask that is one row of two."""
-    bitmask = torch.full((2, (VOCABULARY.size + 31) // 32), 0x5A5A5A5A, dtype=torch.int32)
-    assert matcher.fill_next_token_bitmask(bitmask, 1) in (True, False)
-    assert (bitmask[0] == 0x5A5A5A5A).all()
-    bits = bits_of(bitmask[1], 32 * bitmask.shape[1])
-    assert not bits[VOCABULARY.size :].any() or matcher.left == b""
-    return np.flatnonzero(bits[: VOCABULARY.size]).tolist()
-
-
 def after(compiled: CompiledGrammar, text: str | bytes) -> list[int]:
     """The ids that the grammar alone allows after a text."""
     matcher = GrammarMatcher(compiled)
@@ -83,7 +72,7 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
         made, read = 0, b""
         while matcher.left:
             expected = reference(compiled, matcher.left)
-            assert allowed(matcher) == expected
+            assert mask_of(matcher) == expected
             for token in rng.sample(range(VOCABULARY.size), 40):
                 twin = matcher.fork()
                 assert twin.accept_token(token) == (token in expected)
@@ -91,16 +80,16 @@ def test_masks_are_those_of_a_filter_by_bytes(kind: str, name: str) -> None:
             token = rng.choice(expected)
             assert matcher.accept_token(token)
             made, read = made + 1, read + VOCABULARY.tokens[token]
-        last = allowed(matcher)
+        last = mask_of(matcher)
         assert last == after(compiled, read[len(prefix) :])
         for steps in range(1, made + 1):  # roll back, and repeat the same steps
             twin = matcher.fork()
             twin.rollback(steps)
             assert len(twin.left) > 0
-            assert allowed(twin) == reference(compiled, twin.left)
+            assert mask_of(twin) == reference(compiled, twin.left)
             with pytest.raises(MatcherError, match="cannot roll back"):
                 twin.rollback(made - steps + 1)
-        assert allowed(matcher) == last
+        assert mask_of(matcher) == last
         matcher.reset()
         assert matcher.left == prefix
 
@@ -112,17 +101,17 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.find_jump_forward_string() == 'x{"'
     assert matcher.accept_string('x{"') and plain.accept_string('{"')
     for text in ("no", '":', "1", "}"):
-        assert allowed(matcher) == mask_of(plain)
+        assert mask_of(matcher) == mask_of(plain)
         assert matcher.find_jump_forward_string() == plain.find_jump_forward_string()
         assert matcher.accept_string(text) and plain.accept_string(text)
     assert matcher.is_completed() and not matcher.is_terminated()
     assert matcher.accept_token(matcher.stop_token_ids[0]) and matcher.is_terminated()
     matcher.rollback(3)
-    assert allowed(matcher) == after(compiled, '{"no":')
+    assert mask_of(matcher) == after(compiled, '{"no":')
     matcher.rollback(3)
-    assert matcher.left == b"x" and allowed(matcher) == reference(compiled, b"x")
+    assert matcher.left == b"x" and mask_of(matcher) == reference(compiled, b"x")
     matcher = HealingMatcher(compiled, b"")
-    assert matcher.left == b"" and allowed(matcher) == after(compiled, "")
+    assert matcher.left == b"" and mask_of(matcher) == after(compiled, "")
 
 
 def test_prompts_cut_at_every_byte() -> None:
@@ -148,7 +137,7 @@ def test_prompts_cut_at_every_byte() -> None:
                 kept = b"".join(VOCABULARY.tokens[token] for token in healed.prompt_ids)
                 assert kept + healed.prefix == data[:cut]
                 matcher = HealingMatcher(compiled, healed.prefix)
-                assert allowed(matcher) == reference(compiled, healed.prefix)
+                assert mask_of(matcher) == reference(compiled, healed.prefix)
 
 
 def fewest(text: bytes) -> float:
@@ -177,7 +166,7 @@ def test_closing_masks_are_those_of_a_filter(kind: str, name: str) -> None:
                 assert twin.shortest_completion() == plan[at:]
                 assert twin.accept_token(token)
             assert twin.is_completed()
-            plain, needed = allowed(matcher), {}
+            plain, needed = mask_of(matcher), {}
             for token in plain:
                 twin = matcher.fork()
                 assert twin.accept_token(token)
