@@ -147,10 +147,7 @@ def test_to_make_two_backends_binds_once(make):
         ({"tp_size": 2}, "algorithm is NGRAM, and the number of ranks is 2"),
         ({"source": SOURCE.replace("NGRAMWorker", "Worker")}, "has no NGRAMWorker._prepare_draft_tokens"),
         ({"source": SOURCE.replace("batch_get", "get")}, "is not one that equimask knows"),
-        (
-            {"source": SOURCE.replace("tokens(self, batch)", "tokens(self, batch, other=1)")},
-            "is not one that equimask knows",
-        ),
+        ({"source": SOURCE.replace("batch):", "batch, other=1):")}, "is not one that equimask knows"),
     ],
 )
 def test_a_server_without_a_place_for_them_does_not_start(make, options, why):

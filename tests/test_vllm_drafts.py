@@ -203,7 +203,7 @@ def test_nothing_is_bound_where_drafts_are_not_wanted(plugin):
         (settings_of(None), "speculative decoding is not enabled"),
         (
             settings_of(SimpleNamespace(method="eagle", model="x")),
-            "the method of speculative decoding is 'eagle'",
+            "method of speculative decoding is 'eagle'",
         ),
         (settings_of(NGRAM, asynchronous=True), "scheduling is asynchronous"),
         (settings_of(NGRAM, v2=True), "model runner V2 keeps drafts in the workers"),
