@@ -361,7 +361,8 @@ def command(
     console = report.make_console()
     with workloads.usage_errors():
         files = workloads.load_schema_files(schemas, limit, seed)
-        check(len(files), burst, picture)
+        n_files = len(files)
+        check(n_files, burst, picture)
 
         def make_bench() -> SchemaBench:
             tokens = workloads.load_vocabulary(vocabulary)
@@ -373,22 +374,22 @@ def command(
                 workloads.load_vocabulary(vocabulary) if json_schema else None,
                 TOUCHED_BYTES if in_situ else 0,
             )  # fmt: skip
-            if xgrammar_elsewhere is not None:
+            if xgrammar_elsewhere is not None and burst is None:
                 bench.elsewhere = Elsewhere(tokens, xgrammar_elsewhere, bench.options)
             if warm:
                 bench.warm()
             return bench
 
-        if burst is not None:
-            taken = files if (peer := make_bench().peer) is None else _taken_by(peer, files)
-            check(len(taken), burst, picture)
+        bench = make_bench()
+        if burst is not None and bench.peer is not None:
+            files = _taken_by(bench.peer, files)
+            check(len(files), burst, picture)
     record: dict[str, Any] = {"benchmark": "schemas"}
     if burst is not None:
-        record |= _at_once(console, make_bench, taken, burst, burst_threads or [bursts.THREADS])
-        record["summary"]["left_out"] = len(files) - len(taken)
+        record |= _at_once(console, make_bench, files, burst, burst_threads or [bursts.THREADS])
+        record["summary"]["left_out"] = n_files - len(files)
         publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
         return
-    bench = make_bench()
     try:
         record |= _one_by_one(console, bench, files)
     finally:
