@@ -61,7 +61,8 @@ class ClassifierFollower(CachedSequence, Follower):
 
     def reset(self) -> None:
         """See `Follower.reset`."""
-        self.classifier.is_used = True
+        if not self.classifier.is_used:  # in free-threaded Python, all threads would wait to write it
+            self.classifier.is_used = True
         self.begin(self.classifier.session)
 
     def fork(self) -> ClassifierFollower:
