@@ -28,7 +28,7 @@ from bench import options, report, workloads
 from bench.json_schema import engines, files, runner, summary
 from bench.json_schema.worker import BYTES, JUDGE
 from bench.reporting.answers import publish
-from bench.workloads import Labelled
+from bench.workloads import SchemaFile
 
 EnginesOption = Annotated[
     str | None, typer.Option("--engines", help=f"Commas between them: {', '.join(engines.ENGINES)}.")
@@ -101,7 +101,7 @@ def available(chosen: str | None, console: Any) -> tuple[list[str], dict[str, st
 
 
 def run(
-    reading: Sequence[tuple[str, Callable[[], Labelled]]],
+    reading: Sequence[tuple[str, Callable[[], SchemaFile]]],
     folder: Path,
     names: Sequence[str],
     settings: runner.Settings,

@@ -30,7 +30,7 @@ from __future__ import annotations
 import gc
 import json as json_format
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -264,7 +264,7 @@ class SchemaBench:
         seed = 1000 * self.seed
         row.comparison.add(workloads.compare_walks(ours, plain, seed, self.walks, self.walk_steps))
 
-    def _sequences(self, name: str, instances: tuple[Any, ...]) -> Iterator[list[int]]:
+    def _sequences(self, name: str, instances: Sequence[Any]) -> Iterator[list[int]]:
         for number, data in enumerate(instances):
             text = workloads.render_instance(data)
             yield from workloads.token_sequences(self.vocabulary, text, f"{self.seed} {name} {number}")

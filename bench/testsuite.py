@@ -29,7 +29,7 @@ from bench.json_schema.remotes import DRAFTS
 from bench.json_schema.summary import reason
 from bench.json_schema.worker import BYTES
 from bench.reporting.answers import publish
-from bench.workloads import Labelled
+from bench.workloads import SchemaFile
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Case:
     draft: str
     part: str
     description: str
-    file: Labelled
+    file: SchemaFile
 
 
 def read(folder: Path, drafts: Sequence[str]) -> list[Case]:
@@ -70,7 +70,7 @@ def _case(draft: str, part: str, number: int, case: Mapping[str, Any]) -> Case:
         schema = {"$schema": DRAFTS[draft], **schema}
     tests = case["tests"]
     labels = [bool(test["valid"]) for test in tests]
-    file = Labelled(f"{draft}/{part}#{number}", schema, [test["data"] for test in tests], labels)
+    file = SchemaFile(f"{draft}/{part}#{number}", schema, [test["data"] for test in tests], labels)
     return Case(draft, part, case["description"], file)
 
 

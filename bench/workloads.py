@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,22 +53,22 @@ THROW_AWAY_TEXT = b'{"warm": "abc", "up": [1, 23], "now": "yes", "kind": 1.5e3, 
 
 @dataclass(frozen=True)
 class SchemaFile:
-    """One file of a folder of schemas: a schema and its instances."""
-
-    name: str
-    schema: Any
-    valid: tuple[Any, ...]
-    invalid: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """The same, with instances in the order of the file, and their labels."""
+    """One file of a folder of schemas: a schema, and its instances with their labels."""
 
     name: str
     schema: Any
     instances: Sequence[Any]
     labels: Sequence[bool]
+
+    @property
+    def valid(self) -> list[Any]:
+        """The instances that are labelled as valid."""
+        return list(compress(self.instances, self.labels))
+
+    @property
+    def invalid(self) -> list[Any]:
+        """The other instances."""
+        return [one for one, label in zip(self.instances, self.labels, strict=True) if not label]
 
 
 def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> list[SchemaFile]:
@@ -84,17 +85,10 @@ def load_schema_files(folder: Path, limit: int | None = None, seed: int = 0) -> 
         )
     if limit is not None and limit < len(paths):
         paths = sorted(random.Random(seed).sample(paths, limit))
-    found = []
-    for one in map(read_labelled, paths):
-        valid, invalid = (
-            tuple(data for data, label in zip(one.instances, one.labels, strict=True) if label is wanted)
-            for wanted in (True, False)
-        )
-        found.append(SchemaFile(one.name, one.schema, valid, invalid))
-    return found
+    return list(map(read_schema_file, paths))
 
 
-def read_labelled(path: Path) -> Labelled:
+def read_schema_file(path: Path) -> SchemaFile:
     """Read one file.
 
     Raises:
@@ -104,7 +98,7 @@ def read_labelled(path: Path) -> Labelled:
         content = json.loads(path.read_text(encoding="utf-8"))
         tests = content.get("tests", [])
         labels = [bool(test["valid"]) for test in tests]
-        return Labelled(path.stem, content["schema"], [test["data"] for test in tests], labels)
+        return SchemaFile(path.stem, content["schema"], [test["data"] for test in tests], labels)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path.name} is not a schema file ({error!r}); expected is JSON with the keys schema and tests"

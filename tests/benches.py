@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 from bench.__main__ import app
 from bench.json_schema import runner, worker
-from bench.workloads import Labelled
+from bench.workloads import SchemaFile
 from equivalence import Vocabulary
 from hybrid.testing.comparison import Comparison, Disagreement
 
@@ -114,7 +114,7 @@ class WorkerHere(runner.Process):
     def begin(self) -> None:
         pass
 
-    def ask(self, file: Labelled) -> Iterator[runner.Row]:
+    def ask(self, file: SchemaFile) -> Iterator[runner.Row]:
         question = {"file": file.name, "schema": file.schema, "instances": list(file.instances)}
         told: list[Any] = []
         own = {"name": self.name, **vars(self._settings)}

@@ -93,7 +93,7 @@ def test_workers_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         lane = runner.Lane(runner.Settings("none", seconds=seconds, gibibytes=0.5))
         try:
             for name in some:
-                rows[name] = lane.serve(workloads.Labelled(name, {}, [], []), ["xgrammar"])["xgrammar"]
+                rows[name] = lane.serve(workloads.SchemaFile(name, {}, [], []), ["xgrammar"])["xgrammar"]
         finally:
             lane.end()
         assert rows["first"]["pid"] != rows["last"]["pid"]

@@ -152,7 +152,7 @@ def test_a_difference_is_printed_and_ends_with_status_1(
 
 def measured(bench: schemas.SchemaBench, schema: Any) -> tuple[Row, str]:
     """Measure a schema with one instance; return the row, and XGrammar's refusal."""
-    row = bench.measure(workloads.SchemaFile("x", schema, ("a",), ()))
+    row = bench.measure(workloads.SchemaFile("x", schema, ["a"], [True]))
     return row, row.requests["XGrammar"].refusal
 
 
@@ -210,7 +210,7 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
 
     monkeypatch.setattr(xgrammar.GrammarCompiler, "compile_json_schema", noted)
     bench = schemas.SchemaBench(vocabulary, xgrammar_states=True)
-    row = bench.measure(workloads.SchemaFile("other", {"type": "integer", "title": "own"}, (12,), ()))
+    row = bench.measure(workloads.SchemaFile("other", {"type": "integer", "title": "own"}, [12], [True]))
     assert set(row.requests) == {"ours", "XGrammar", "XGrammar, warmed", "XGrammar, one thread"}
     assert all(one.document for one in row.requests.values())
     of = {name: {title for one, title in met if one is own} for name, own in bench.states.items()}

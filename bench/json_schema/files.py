@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.json_schema.judge import VALUES
-from bench.workloads import Labelled, read_labelled
+from bench.workloads import SchemaFile, read_schema_file
 
 HIDDEN, SHOWN = "_uniqueItems", "uniqueItems"
 """The name of the keyword in MaskBench, and in JSON Schema."""
@@ -40,13 +40,13 @@ def choose(folder: Path, limit: int | None = None, seed: int = 0) -> list[Path]:
     return paths[:limit]
 
 
-def read(path: Path, unique_items: bool = False) -> Labelled:
+def read(path: Path, unique_items: bool = False) -> SchemaFile:
     """Read one file, with ``uniqueItems`` restored if that is asked for.
 
     Raises:
         ValueError: it has another structure.
     """
-    found = read_labelled(path)
+    found = read_schema_file(path)
     return replace(found, schema=restored(found.schema)) if unique_items else found
 
 

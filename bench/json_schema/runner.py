@@ -29,7 +29,7 @@ from typing import Any
 from bench.cases import CHECKOUT
 from bench.json_schema import engines
 from bench.json_schema.worker import JUDGE
-from bench.workloads import Labelled
+from bench.workloads import SchemaFile
 
 MEASURING = ("files", "judge", "order", "texts", "engines", "measurement", "worker")
 """Modules of this room on which results depend."""
@@ -74,7 +74,7 @@ class Process:
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
 
-    def ask(self, file: Labelled) -> Iterator[Row]:
+    def ask(self, file: SchemaFile) -> Iterator[Row]:
         """Yield the worker's answers about a file, as they come.
 
         Raises:
@@ -224,13 +224,13 @@ class Lane:
     settings: Settings
     processes: dict[str, Process] = field(default_factory=dict)
 
-    def serve(self, file: Labelled, names: Sequence[str]) -> dict[str, Row]:
+    def serve(self, file: SchemaFile, names: Sequence[str]) -> dict[str, Row]:
         """Measure one file on all engines, in an order that depends on its name."""
         order = list(names)
         random.Random(file.name).shuffle(order)
         return {name: self._row(file, name) for name in order}
 
-    def _row(self, file: Labelled, name: str) -> Row:
+    def _row(self, file: SchemaFile, name: str) -> Row:
         process = self.processes.setdefault(name, Process(name, self.settings))
         found: Row = {}
         process.begin()
@@ -251,7 +251,7 @@ class Lane:
 
 
 def run_all(
-    files: Sequence[tuple[str, Callable[[], Labelled]]], kept: Mapping[str, ResultFile], settings: Settings
+    files: Sequence[tuple[str, Callable[[], SchemaFile]]], kept: Mapping[str, ResultFile], settings: Settings
 ) -> Iterator[str]:
     """Measure files on engines, except for kept results. Yield the names of files when they are done.
 

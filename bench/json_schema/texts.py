@@ -10,7 +10,6 @@ alternatives; numbers as given, and without exponents or superfluous fractions; 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -27,6 +26,10 @@ ORDERS: Mapping[str, Callable[[Any, Any], Any]] = {
     "reordered": canonical,
     "reordered by alternatives": by_alternatives,
 }
+
+
+FLOAT = re.compile(r'"(?:[^"\\]|\\.)*"|(-?[0-9]+(?:\.[0-9]+(?:e[+-][0-9]+)?|e[+-][0-9]+))')
+"""Finds strings, to skip them, and floats."""
 
 
 def spellings(schema: Any, instance: Any) -> Iterator[tuple[str, bytes]]:
@@ -78,31 +81,9 @@ def written(
         is_plain: whether numbers are written by `plain_number`.
         by_value: whether 1.0 may be written as 1.
     """
-    comma, colon = separators
-    parts: list[str] = []
-    # A stack of what must still be written: texts as strings, and values, each in a list.
-    waiting: list[Any] = [[instance]]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            parts.append(one)
-            continue
-        (value,) = one
-        if isinstance(value, dict):
-            inner: list[Any] = ["{"]
-            for place, (key, below) in enumerate(value.items()):
-                inner += [comma if place else "", json.dumps(key, ensure_ascii=False), colon, [below]]
-            waiting += reversed([*inner, "}"])
-        elif isinstance(value, list):
-            inner = ["["]
-            for place, below in enumerate(value):
-                inner += [comma if place else "", [below]]
-            waiting += reversed([*inner, "]"])
-        elif is_plain and isinstance(value, float) and math.isfinite(value):
-            parts.append(plain_number(value, by_value))
-        else:
-            parts.append(json.dumps(value, ensure_ascii=False))
-    text = "".join(parts)
+    text = json.dumps(instance, separators=separators, ensure_ascii=False)
+    if is_plain:
+        text = FLOAT.sub(lambda one: plain_number(float(one[1]), by_value) if one[1] else one[0], text)
     try:
         return text.encode()
     except UnicodeEncodeError:  # a lone surrogate can only be written as an escape

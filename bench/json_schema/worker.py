@@ -20,7 +20,7 @@ from typing import IO, Any
 from bench import workloads
 from bench.json_schema import measurement
 from bench.json_schema.judge import Judge
-from bench.workloads import Labelled
+from bench.workloads import SchemaFile
 
 JUDGE = "jsonschema"
 """The name of the judge, which is used like an engine."""
@@ -28,13 +28,13 @@ JUDGE = "jsonschema"
 BYTES = "bytes"
 """The vocabulary of all single bytes: verdicts are the same, and compiling is fast."""
 
-Answers = Callable[[Labelled], Iterator[Mapping[str, Any]]]
+Answers = Callable[[SchemaFile], Iterator[Mapping[str, Any]]]
 
 
 def judging() -> Answers:
     """Return a function that answers a question with the verdicts on all instances."""
 
-    def answers(file: Labelled) -> Iterator[Mapping[str, Any]]:
+    def answers(file: SchemaFile) -> Iterator[Mapping[str, Any]]:
         try:
             judge = Judge(file.schema)
             found = [judge.verdict(instance) for instance in file.instances]
@@ -64,7 +64,7 @@ def engine(name: str, arguments: Mapping[str, Any]) -> Answers:
     own = make(name, tokens, arguments["remotes"])
     own.start(workloads.THROW_AWAY_SCHEMA)
 
-    def answers(file: Labelled) -> Iterator[Mapping[str, Any]]:
+    def answers(file: SchemaFile) -> Iterator[Mapping[str, Any]]:
         if arguments["quick"]:
             found = measurement.check(own, file.schema, file.instances)
         else:
@@ -86,7 +86,7 @@ def main(arguments: Mapping[str, Any], reading: IO[str], say: Callable[[Mapping[
     say({"missing": ""})
     for line in reading:
         question = json.loads(line)
-        file = Labelled(question["file"], question["schema"], question["instances"], [])
+        file = SchemaFile(question["file"], question["schema"], question["instances"], [])
         for answer in answers(file):
             say({"answer": answer})
         say({"done": True})

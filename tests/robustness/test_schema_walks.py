@@ -77,11 +77,12 @@ def test_numbers_that_floats_do_not_hold_have_no_verdict() -> None:
 
 
 FILES = [
-    SchemaFile("conditions", SCHEMAS[4][1], ({"a": 1, "b": 2}, {"a": "x"}, {"b": 0}), ({"a": 1}, {"a": 2})),
-    SchemaFile(
-        "keys", SCHEMAS[1][1], ({"a": 1, "b": [2, 2]}, {"abc": "x", "": None}), ({"a": 1}, {"abcd": 1})
-    ),
-    SchemaFile("recursive", SCHEMAS[6][1], ([], [[], [[]]]), ([[], [], []], [1])),
+    SchemaFile(name, schema, instances, [True, True, False, False])
+    for name, schema, instances in (
+        ("conditions", SCHEMAS[4][1], [{"a": 1, "b": 2}, {"a": "x"}, {"a": 1}, {"a": 2}]),
+        ("keys", SCHEMAS[1][1], [{"a": 1, "b": [2, 2]}, {"abc": "x", "": None}, {"a": 1}, {"abcd": 1}]),
+        ("recursive", SCHEMAS[6][1], [[], [[], [[]]], [[], [], []], [1]]),
+    )
 ]
 
 

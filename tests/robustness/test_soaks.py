@@ -28,10 +28,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and 
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}}}
 FILES = [
-    SchemaFile("object", OBJECT, ({"a": "hello"}, {}), ()),
-    SchemaFile("list", {"type": "array", "items": {"type": "integer"}}, ([1, 22], []), ()),
-    SchemaFile("choice", {"enum": ["x", 3]}, (), ()),
-    SchemaFile("refused", {"type": "no such type"}, (1,), ()),
+    SchemaFile("object", OBJECT, [{"a": "hello"}, {}], [True, True]),
+    SchemaFile("list", {"type": "array", "items": {"type": "integer"}}, [[1, 22], []], [True, True]),
+    SchemaFile("choice", {"enum": ["x", 3]}, [], []),
+    SchemaFile("refused", {"type": "no such type"}, [1], [True]),
 ]
 TOKENS = [*(bytes([value]) for value in range(256)), b"", b'": ', b'{"', b"hello"]
 VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
