@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from bench.report import Spread, make_table
+from bench.report import Spread
+from bench.tables import Table
 
 THREADS = 2
 
@@ -105,8 +106,8 @@ def print_scaling(console: Console, found: Mapping[int, Mapping[str, Mapping[str
     """Print how bursts scale: for each engine, the time with the first number of threads divided by that with
     each."""
     first, *_ = found.values()
-    table = make_table(f"times as fast as on {next(iter(found))} threads", ("threads",), tuple(first))
+    rows = []
     for count, summary in found.items():
         ratios = (first[engine]["total"] / one["total"] for engine, one in summary.items())
-        table.add_row(str(count), *(f"{ratio:.2f}" for ratio in ratios))
-    console.print(table)
+        rows.append([count, *(f"{ratio:.2f}" for ratio in ratios)])
+    Table(f"times as fast as on {next(iter(found))} threads", ["threads", *first], rows).print(console)

@@ -10,14 +10,16 @@ the logits is a lower bound for everything that reads and writes all of them.
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import product
 from time import perf_counter
 from typing import Annotated, Any
 
 import torch
 import typer
 
-from bench.report import Spread, environment, make_console, spread_table, write_json
+from bench import options
+from bench.report import Spread, make_console
+from bench.reporting.answers import publish
 from hybrid import BatchGrammarMatcher, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid import apply_token_bitmask_inplace as apply_bitmask
 from hybrid.cli.vocabulary_spec import load_vocabulary
@@ -60,29 +62,24 @@ def measured(compiled: Any, batch: int, dtype: torch.dtype, device: str, repeats
 
 
 def command(
-    vocabulary: Annotated[list[str], typer.Option(help="tekken, an .npz file or a tokenizer.")],
-    json: Annotated[Path | None, typer.Option(help="Write a record.")] = None,
+    vocabulary: options.VocabulariesOption,
+    json: options.OptionalRecordOption = None,
     batch: Annotated[list[int], typer.Option(help="Rows.")] = [1, 4, 16, 64, 256],  # noqa: B006 - of typer
     device: Annotated[str, typer.Option(help="Of torch.")] = "cuda",
     repeats: Annotated[int, typer.Option(min=1)] = 200,
 ) -> None:
     """Time masks of the builtin JSON grammar on a device."""
+    arguments = dict(locals())
     name = torch.cuda.get_device_name(device) if device != "cpu" else "cpu"
-    record: dict[str, Any] = {"environment": environment(locals()) | {"device": name}, "rows": []}
+    rows: list[dict[str, Any]] = []
     for spec in vocabulary:
         compiled = GrammarCompiler(
             load_vocabulary(spec), strategy="classifier"
         ).compile_builtin_json_grammar()
-        for dtype in (torch.bfloat16, torch.float32):
-            for rows in batch:
-                found = measured(compiled, rows, dtype, device, repeats)
-                size = compiled.vocabulary.size
-                title = f"{size:,} ids, {dtype}, {rows} rows, {found['bytes a row']:.0f} bytes a row"
-                spreads = {key: value for key, value in found.items() if isinstance(value, Spread)}
-                make_console().print(spread_table(title, spreads))
-                record["rows"].append({"ids": size, "dtype": str(dtype), "batch": rows} | found)
-    if json is not None:
-        write_json(json, record)
+        for dtype, count in product((torch.bfloat16, torch.float32), batch):
+            row = {"ids": compiled.vocabulary.size, "dtype": str(dtype), "batch": count}
+            rows.append(row | measured(compiled, count, dtype, device, repeats))
+    publish(make_console(), json, "device", arguments, {"device": name, "rows": rows})
 
 
 if __name__ == "__main__":

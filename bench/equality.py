@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 import xgrammar
 from rich.progress import track
@@ -28,7 +27,7 @@ from bench.report import make_console, say
 from bench.reporting.answers import publish
 from equivalence import Vocabulary
 from hybrid.testing.comparison import Comparison
-from hybrid.testing.mask_comparison import compare_along, compare_walk
+from hybrid.testing.mask_comparison import compare_along, compare_walk, flags_of
 from hybrid.testing.random_walk import Walker
 
 CACHE_BYTES = 6 << 30
@@ -145,19 +144,16 @@ def made_texts(compiled: Any, vocabulary: Vocabulary, seed: int) -> Iterator[byt
     """Yield texts from random walks, for grammars that have none. A text may be cut off anywhere."""
     from hybrid import GrammarMatcher
 
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    words = bitmask.numpy()[0]
     for number in range(MADE_TEXTS):
         walker = Walker(random.Random(f"{seed} {number}"), vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
         matcher = GrammarMatcher(compiled)
         text = b""
         for _ in range(MADE_TOKENS):
-            matcher.fill_next_token_bitmask(bitmask)
-            bits = np.unpackbits(words.view(np.uint8), bitorder="little")[: vocabulary.size]
-            bits[list(vocabulary.stop_token_ids)] = 0
+            bits = flags_of(matcher)
+            bits[list(vocabulary.stop_token_ids)] = False
             if not bits.any():
                 break
-            token = walker.draw_from(bits.view(np.bool_))
+            token = walker.draw_from(bits)
             if not matcher.accept_token(token):  # XGrammar's mask may contradict it, on strategy "engine"
                 break
             text += vocabulary.tokens[token]

@@ -15,9 +15,10 @@ from typing import Annotated, Any
 
 import typer
 
+from bench import options
 from bench.cases import CHECKOUT
-from bench.report import environment, make_console, write_json
-from bench.reporting.tables import Table, size
+from bench.report import make_console
+from bench.reporting.answers import publish
 from equivalence import HybridError
 from hybrid import GrammarCompiler
 from hybrid.api.parallel import compiled_from
@@ -67,10 +68,10 @@ def command(
     vocabulary: Annotated[str, typer.Option(help="tekken, an .npz file or a tokenizer.")] = "tekken",
     schemas: Annotated[Path | None, typer.Option(help="Folder of schemas of MaskBench's form.")] = None,
     count: Annotated[int, typer.Option(min=1, help="Schemas, evenly taken from the folder.")] = 20,
-    json: Annotated[Path | None, typer.Option(help="Write a record.")] = None,
+    json: options.OptionalRecordOption = None,
 ) -> None:
     """Time pages about grammars."""
-    about = environment(locals())
+    arguments = dict(locals())
     console = make_console()
     words = load_vocabulary(vocabulary).prepare()
     tokenize_greedy(words, b"the dictionary of a vocabulary is made once")
@@ -92,18 +93,7 @@ def command(
                 rows.append(measured(compiler, named, document))
             except HybridError as error:
                 rows.append({"name": named.title, "error": str(error)})
-    told: list[list[Any]] = []
-    for row in rows:
-        if "error" in row:
-            told.append([row["name"], *[None] * 5, row["error"][:60]])
-        else:
-            seconds = (row[name] for name in ("compiling", "explaining", "rendering"))
-            kib = size(row["bytes"], 1 << 10)
-            told.append([row["name"], *seconds, kib, row["tokens"], row["refused"][:60]])
-    columns = ["grammar", "compiled", "explained", "rendered", "page", "tokens", "refused"]
-    Table("pages", columns, told).print(console)
-    if json is not None:
-        write_json(json, {"environment": about, "rows": rows})
+    publish(console, json, "pages", arguments, {"rows": rows})
 
 
 if __name__ == "__main__":

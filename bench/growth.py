@@ -26,6 +26,7 @@ from bench.reporting.answers import publish
 from bench.request import Start, hybrid_start, plain_start
 from bench.scaling import made_schema
 from bench.server_times import timed
+from hybrid.testing.mask_comparison import bits_of, compare_along
 from hybrid.testing.segmentation import tokenize_greedy
 
 DEPTHS = (1, 2, 3, 5, 10, 20, 30)
@@ -78,8 +79,6 @@ class GrowthBench:
 
     def compare(self, ours: Any, plain: Any, ids: Sequence[int]) -> None:
         """Compare the masks along a text, and count the differences from XGrammar."""
-        from hybrid.testing.mask_comparison import compare_along
-
         found = compare_along(ours, plain, ids)
         self.masks, self.differences = self.masks + found.masks, self.differences + found.difference_count
 
@@ -154,8 +153,7 @@ class GrowthBench:
                     times.append((perf_counter() - began) / count)
                 row[way] = {"a row": float(np.median(times))}
                 # Bits of the last word beyond the vocabulary differ in XGrammar, so they are cut off.
-                bits = np.unpackbits(bitmask.numpy().view(np.uint8), axis=1, bitorder="little")
-                last.append(bits[:, : self.vocabulary.size])
+                last.append(bits_of(bitmask, self.vocabulary.size))
             self.masks += count
             self.differences += sum(int((one != last[0]).any(axis=1).sum()) for one in last[1:])
             rows.append(row)

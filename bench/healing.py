@@ -27,6 +27,7 @@ from bench.report import Spread
 from bench.reporting.answers import publish
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
 from hybrid.healing import HealingMatcher, heal
+from hybrid.testing.mask_comparison import bits_of
 
 GRAMMARS = {
     "words": r"root ::= [ ]? word ([ ] word)* [.\n]" + "\nword ::= [a-zA-Z]+",
@@ -87,8 +88,7 @@ def command(
                     began = process_time()
                     HealingMatcher(compiled, left).fill_next_token_bitmask(bitmask)
                     seconds.append(process_time() - began)
-                bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-                wrong += not np.array_equal(bits[: used.vocabulary.size], expected[left])
+                wrong += not np.array_equal(bits_of(bitmask[0], used.vocabulary.size), expected[left])
             new, kept = (Spread.of(values) for values in times.values())
             found = {"grammar": name, "strategy": kind, "masks": len(lefts), "different": wrong}
             rows.append(found | {"new": new, "kept": kept})

@@ -201,7 +201,6 @@ class _Case:
                 [server_times.serve(begin, taken[half:])], clock
             ).items()
         }
-        self.console.print(server_times.rounds_table("the same documents in turn, one round", rows))
         report.say(
             self.console,
             f"llguidance takes {sum(map(len, taken)):,} of {sum(map(len, ids)):,} tokens; masks differ at "

@@ -20,6 +20,7 @@ import numpy as np
 import xgrammar
 
 from bench.lark_judge import Judge
+from hybrid.testing.mask_comparison import flags_of
 
 KEPT_BYTES = 80
 """How many bytes are kept of the text before a token."""
@@ -129,7 +130,6 @@ def judge_file(
     from hybrid import GrammarMatcher
 
     vocabulary, tokens = compiled.vocabulary, compiled.vocabulary.tokens
-    bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
     drawn = set(range(len(ids)) if not steps else rng.sample(range(len(ids)), min(steps, len(ids))))
     cuts = np.concatenate([[0], np.cumsum([len(tokens[token]) for token in ids])]).tolist()
     data = text.encode()
@@ -144,8 +144,7 @@ def judge_file(
     matcher = GrammarMatcher(compiled)
     for number, token_id in enumerate(ids):
         if number in drawn:
-            matcher.fill_next_token_bitmask(bitmask)
-            bits = np.unpackbits(bitmask.numpy()[0].view(np.uint8), bitorder="little")[: vocabulary.size] > 0
+            bits = flags_of(matcher)
             out = textual & ~bits
             place = places[number]
             # every lexer refuses tokens that make no text, so only a few of these are drawn

@@ -26,6 +26,8 @@ OptionalSchemasOption = Annotated[
     Path | None, typer.Option("--schemas", help="Folder of schema files.", exists=True, file_okay=False)
 ]
 RecordOption = Annotated[Path, typer.Option("--json", help="Where the record is written.")]
+OptionalRecordOption = Annotated[Path | None, typer.Option("--json", help="Where the record is written.")]
+
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, help="A random sample of so many schemas.")
 ]

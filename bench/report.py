@@ -1,7 +1,7 @@
-"""What every benchmark reports: the machine, percentiles, tables, a JSON record.
+"""What every benchmark reports: the machine, percentiles, a JSON record.
 
-What: `environment` describes where numbers come from, `Spread` summarises a list of numbers, `spread_table`
-prints such summaries side by side, and `write_json` writes a record.
+What: `environment` describes where numbers come from, `Spread` summarises a list of numbers, and `write_json`
+writes a record.
 When: in every benchmark, so that records can be compared.
 Limits: percentiles are interpolated linearly. The commit is that of the working directory; ``dirty`` says
 that files differ from it.
@@ -15,7 +15,7 @@ import os
 import platform
 import subprocess
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime, timezone
 from importlib import metadata
@@ -25,7 +25,6 @@ from typing import Any
 import joblib
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from equivalence.store import write_whole
 from hybrid.testing.comparison import Comparison
@@ -83,34 +82,15 @@ def usable_cores() -> int:
     return int(joblib.cpu_count())
 
 
-def write_json(path: str | os.PathLike[str], record: Mapping[str, Any]) -> dict[str, Any]:
+def write_json(path: Path | None, record: Mapping[str, Any]) -> dict[str, Any]:
     """Write a record, with dataclasses as objects and arrays as spreads; the file is written completely or
-    not at all. Return what was written."""
+    not at all. Return what was written. Without a path, only return it."""
     plain: dict[str, Any] = _finite(record)
-    text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, f"{text}\n".encode())
+    if path is not None:
+        text = json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, f"{text}\n".encode())
     return plain
-
-
-def make_table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Table:
-    """Make an empty table: columns of text, then columns of numbers."""
-    table = Table(title=title, title_justify="left")
-    for name in texts:
-        table.add_column(name)
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def spread_table(title: str, spreads: Mapping[str, Spread], unit: str = "s") -> Table:
-    """Make a table of spreads, without those of no numbers; unit ``"s"`` chooses a readable unit of time."""
-    table = make_table(title, ("",), ("n", "mean", "p50", "p90", "p99", "max"))
-    for name, spread in spreads.items():
-        if spread.count:
-            values = (spread.mean, spread.p50, spread.p90, spread.p99, spread.max)
-            table.add_row(name, f"{spread.count:,}", *(readable(value, unit) for value in values))
-    return table
 
 
 def make_console() -> Console:

@@ -1,7 +1,7 @@
 """Times as in a server: repeated documents, new ones, first ones, batches.
 
 What: `timed` measures every call along tokens, on any engine, and `serve` does so for documents. `call_times`
-and `batch_times` sum this up by what the grammar has read before, and `rounds_table` prints it.
+and `batch_times` sum this up by what the grammar has read before.
 When: in `bench.grammar` and `bench.lark`, after masks were compared; `timed` in `bench.cold_caches`, too.
 Limits: calls from Python, one thread. A call is timed by `perf_counter`, whose own cost (`clock_cost`) is
 subtracted from each time. Nothing but the call stands between the two clock reads; methods are looked up
@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import xgrammar
 from rich.console import Console
-from rich.table import Table
 
-from bench.report import Spread, make_table, spread_table
+from bench.report import Spread
 from bench.request import Calls, calls_of
+from bench.tables import Table, percentiles
 
 try:
     import resource
@@ -285,35 +285,22 @@ def serve_batch(
     return fills, accepts
 
 
-def rounds_table(title: str, rows: Mapping[str, Rounds]) -> Table:
-    """Make a table of rounds in microseconds; the last three columns are for calm calls only."""
-    numbers = ("calls", "mean", "least", "p50", "p99", "calm calls", "mean", "p99")
-    table = make_table(title, ("us",), numbers)
-    for name, row in rows.items():
-        every = (f"{value * 1e6:,.3g}" for value in (row.mean, row.least, row.p50, row.p99))
-        calm = (f"{value * 1e6:,.3g}" for value in (row.calm_mean, row.calm_p99))
-        table.add_row(name, f"{row.calls:,}", *every, f"{row.calm_calls:,}", *calm)
-    return table
-
-
 def measure_calls(
     console: Console, ways: Mapping[str, Fresh], documents: Sequence[Ids], rounds: int, batch: int, seed: int
 ) -> dict[str, Any]:
-    """Measure calls and batches, and the memory held after all documents. Print the results, and return them
-    for the record.
+    """Measure calls and batches, and the memory held after all documents. Print those of batches, which pages
+    do not have, and return all for the record.
 
     Args:
         ways, documents, rounds, seed: as for `call_times`; batches use the first way.
         batch: rows of a batch; below 2, there are no batches.
     """
     clock, fresh = clock_cost(), next(iter(ways.values()))
-    rows = call_times(ways, documents, rounds, seed, clock)
-    title = f"calls from Python, cost of the clock {clock * 1e9:.0f} ns subtracted"
-    console.print(rounds_table(title, rows))
-    found: dict[str, Any] = {"clock": clock, "calls": rows}
+    found: dict[str, Any] = {"clock": clock, "calls": call_times(ways, documents, rounds, seed, clock)}
     if batch > 1:
-        found["batches"] = batch_times(fresh, documents, batch, seed, clock)
-        console.print(spread_table(f"a row of a batch of {batch}", found["batches"]))
+        found["batches"] = times = batch_times(fresh, documents, batch, seed, clock)
+        rows = [[name, percentiles(vars(spread))] for name, spread in times.items()]
+        Table(f"a row of a batch of {batch}", ["", "p50 / p90 / p99"], rows).print(console)
     compiled = fresh()
     serve(beginning(compiled), documents)
     found["held"] = compiled.memory_size_bytes

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from hybrid import CompiledGrammar, GrammarMatcher, allocate_token_bitmask
+from hybrid import CompiledGrammar, GrammarMatcher
+from hybrid.testing.mask_comparison import flags_of
 
 ORDER = 5
 TRIES = 50
@@ -59,10 +60,7 @@ class Ngrams:
                 if matcher.accept_token(token):
                     break
             else:
-                bitmask = allocate_token_bitmask(1, compiled.vocabulary.size)
-                matcher.fill_next_token_bitmask(bitmask)
-                bits = np.unpackbits(bitmask.numpy().view(np.uint8)[0], bitorder="little")
-                token = rng.choice(np.flatnonzero(bits[: compiled.vocabulary.size]).tolist())
+                token = rng.choice(np.flatnonzero(flags_of(matcher)).tolist())
                 assert matcher.accept_token(token), "the mask has it"
             ids.append(token)
         return ids[self._order :]

@@ -29,8 +29,9 @@ from bench import options, report, workloads
 from bench.cold_caches import TOUCHED_BYTES
 from bench.growth import nested_document, nested_schema
 from bench.peers.vllm_steps import Managers
-from bench.report import Spread, readable
-from bench.reporting.tables import Table
+from bench.report import Spread
+from bench.reporting.answers import publish
+from hybrid.testing.mask_comparison import bits_of
 from hybrid.testing.segmentation import tokenize_greedy
 
 ROWS = (1, 64, 256, 1024)
@@ -158,7 +159,7 @@ class StepBench:
         size = self.vocabulary.size
         first: Any = None
         for bitmask in bitmasks:
-            bits = np.unpackbits(bitmask.numpy().view(np.uint8), axis=1, bitorder="little")[:, :size]
+            bits = bits_of(bitmask, size)
             if first is None:
                 first = bits
                 self.rows += len(bits)
@@ -225,25 +226,6 @@ def command(
     with workloads.usage_errors():
         bench = StepBench(workloads.load_vocabulary(vocabulary), schemas)
     found = [bench.measure(count, n) for n in drafts or DRAFTS for count in rows or ROWS]
-    for n_drafts in drafts or DRAFTS:
-        _table(n_drafts, [row for row in found if row["drafts"] == n_drafts]).print(console)
     report.say(console, f"{bench.rows:,} rows compared, {bench.differences:,} differences")
-    record = {"benchmark": "steps", **report.environment(arguments), "steps": found}
-    report.write_json(json, {**record, "rows": bench.rows, "differences": bench.differences})
-    if bench.differences:
-        raise typer.Exit(1)
-
-
-def _table(n_drafts: int, rows: Sequence[dict[str, Any]]) -> Table:
-    """Make a table with a row for each way and regime, and a column for each number of sequences. Beside a
-    busy thread, CPU time includes that thread's, and is left out."""
-    lines = []
-    for name in [name for name in rows[0] if name not in ("size", "drafts")]:
-        for regime in TURNS:
-            cells = []
-            for one in (row[name].get(regime) for row in rows):
-                cpu = "" if one is None or regime == "busy" else f" ({readable(one['CPU'].p50)})"
-                cells.append("" if one is None else readable(one["wall"].p50) + cpu)
-            lines.append([f"{name}, {regime}", *cells])
-    columns = ["asked, caches", *(f"{row['size']:,}" for row in rows)]
-    return Table(f"a step, {n_drafts} drafts each: wall (CPU)", columns, lines)
+    record = {"steps": found, "rows": bench.rows, "differences": bench.differences}
+    publish(console, json, "steps", arguments, record, not bench.differences)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from equivalence import MatcherError, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.testing.mask_comparison import bits_of
 
 STRATEGIES = ("classifier", "representatives", "engine")
 
@@ -133,20 +134,6 @@ def taken_by(matcher: Any, size: int | None = None) -> list[int]:
     """
     ids = range(matcher.compiled_grammar.vocabulary.size if size is None else size)
     return [token for token in ids if matcher.fork().accept_token(token)]
-
-
-def flags_of(matcher: GrammarMatcher) -> NDArray[np.bool_]:
-    """The mask as one truth value per id."""
-    size = matcher.compiled_grammar.vocabulary.size
-    bitmask = allocate_token_bitmask(1, size)
-    matcher.fill_next_token_bitmask(bitmask)
-    return bits_of(bitmask[0], size)
-
-
-def bits_of(words: Any, size: int) -> NDArray[np.bool_]:
-    """The bits of the first ids, for each row of a tensor or an array of words."""
-    octets = np.asarray(words).view(np.uint8)
-    return np.unpackbits(octets, axis=-1, bitorder="little")[..., :size].view(np.bool_)
 
 
 def words_of(bits: Any) -> NDArray[np.uint32]:

@@ -17,9 +17,9 @@ import xgrammar
 from xgrammar import builtin_structural_tag
 
 from hybrid import Vocabulary
+from hybrid.testing.mask_comparison import bits_of
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy
-from tests.matchers import bits_of
 
 FAMILIES = tuple(builtin_structural_tag._structural_tag_registry)
 OF_TOKENS = "tokens"

@@ -26,7 +26,7 @@ from sglang.srt.sampling.sampling_batch_info import SamplingBatchInfo
 
 from adapters.sglang import backend_factory
 from adapters.sglang.drafts import NAME, PARAMETERS, WALK, at_once
-from tests.matchers import bits_of
+from hybrid.testing.mask_comparison import bits_of
 
 KINDS = ("json_schema", "regex", "ebnf", "structural_tag")
 

@@ -21,8 +21,8 @@ from bench.json_schema import runner
 from bench.report import make_console
 from bench.reporting import differences, inputs, jobs, markdown, questions
 from bench.reporting.standings import OURS, Standing
-from bench.reporting.tables import together
 from bench.schema_rows import JSON_SCHEMA
+from bench.tables import together
 from tests.benches import WorkerHere, run, vocabulary_with, write_schemas
 from tests.browser import needs_browser, shown
 

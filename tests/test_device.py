@@ -35,11 +35,12 @@ from hybrid import (
 from hybrid.device import DeviceGather
 from hybrid.device.maps import MASKS_A_LINE, NO_LINE, ClassMaps, bits_of_tokens
 from hybrid.device.masking import has_triton
+from hybrid.testing.mask_comparison import bits_of
 from tests import matchers as small
 from tests import test_token_level as token_level
 from tests.classifiers import LETTERED, NESTED, compiled_of
 from tests.conftest import load_cases
-from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, bits_of, compiled_by, words_of
+from tests.matchers import AB, SIZE, STOP, STRATEGIES, TEXT_STOPS, A, B, C, compiled_by, words_of
 from tests.new_process import printed_by
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

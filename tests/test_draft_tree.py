@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from equivalence import ArgumentError, BitmaskError, HybridError
 from hybrid import GrammarMatcher, allocate_token_bitmask
-from tests.matchers import bits_of, links
+from hybrid.testing.mask_comparison import bits_of
+from tests.matchers import links
 from tests.misuse import PATTERN, WORDS, buffer, unmoved, untouched
 from tests.test_draft_rows import COMPILED, GRAMMARS, SIZE, STOP, VOCABULARY
 

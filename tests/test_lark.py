@@ -31,9 +31,10 @@ from hybrid import (
 )
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.files import from_bytes, to_bytes
+from hybrid.testing.mask_comparison import flags_of
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
-from tests.matchers import Sides, flags_of
+from tests.matchers import Sides
 from tests.new_process import printed_by
 
 CALCULATOR = r"""

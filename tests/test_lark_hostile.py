@@ -26,9 +26,9 @@ from hybrid.guard import Guard, worker
 from hybrid.guard.lark_construction import answer, construct
 from hybrid.guard.lark_serialisation import ARRAYS, deserialised, serialised
 from hybrid.guard.process import is_lost_for_memory
+from hybrid.testing.mask_comparison import flags_of
 from tests.classifiers import vocabulary_of
 from tests.lark_oracle import SMALL_GRAMMARS
-from tests.matchers import flags_of
 from tests.test_lark_estimate import numbered
 from tests.test_lexing import same
 

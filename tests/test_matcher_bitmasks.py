@@ -25,7 +25,8 @@ from hybrid import (
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
 )
-from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides, X, bits_of
+from hybrid.testing.mask_comparison import bits_of
+from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides, X
 
 pytestmark = pytest.mark.kernels
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from adapters.engines.continuations import Continuations
+from hybrid.testing.mask_comparison import bits_of
 from tests.engines import SIZE, bits
-from tests.matchers import bits_of
 from tests.sglang_backends import installed, maker
 from tests.sglang_stand_in import SPECULATION, request_of
 

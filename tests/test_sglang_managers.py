@@ -27,9 +27,9 @@ from sglang.srt.parser.inkling_tokenizer import INKLING_SPECIAL_TOKEN_IDS
 
 import adapters.sglang
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
+from hybrid.testing.mask_comparison import bits_of
 from tests.byte_tokenizer import byte_tokenizer
 from tests.engine_requests import LEGACY, SCHEMA, draft_tree, tags_of
-from tests.matchers import bits_of
 from tests.sglang_scheduler import Scheduler
 
 TAG = tags_of("<f>", "</f>", "<f")

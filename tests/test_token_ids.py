@@ -26,7 +26,8 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.classifier.promotion import below_again
 from hybrid.files import can_be_written
-from tests.matchers import Sides, bits_of, ids_of, mask_of
+from hybrid.testing.mask_comparison import bits_of
+from tests.matchers import Sides, ids_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, walk
 from tests.versions import ids_as_wholes
 

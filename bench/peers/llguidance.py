@@ -24,6 +24,7 @@ import xgrammar
 
 from bench.request import Calls, Start, start
 from bench.server_times import Begin, beginning, timed
+from hybrid.testing.mask_comparison import bits_of
 from hybrid.testing.segmentation import tokenize_greedy
 
 HEADER = '%llguidance {"allow_initial_skip": true}\n'
@@ -137,9 +138,8 @@ class Peer:
                 theirs.fill()
                 ours.fill()
                 steps += 1
-                differing = (theirs.bitmask ^ ours.bitmask).numpy().view(np.uint8)[0]
-                bits = np.unpackbits(differing, bitorder="little")[: textual.size]
-                different += bool(np.any(bits & textual))
+                differing = bits_of((theirs.bitmask ^ ours.bitmask)[0], textual.size)
+                different += bool(np.any(differing & textual))
                 theirs.accept(token)
                 ours.accept(token)
         return steps, different

@@ -24,7 +24,7 @@ from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
 from bench.reporting.requests import at_once, between_other_work, new_schemas
 from bench.reporting.standings import OURS, Record, Standing, of_record, records, standings
-from bench.reporting.tables import Cell, Table, cell, errors, size
+from bench.tables import Cell, Table, cell, errors, size
 from bench.workloads import short_name
 
 Own = Sequence[tuple[str, Record]]
@@ -56,7 +56,7 @@ def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
 
 def publish(
     console: Console,
-    path: Path,
+    path: Path | None,
     kind: str,
     arguments: Mapping[str, Any],
     record: Mapping[str, Any],
@@ -66,6 +66,7 @@ def publish(
     Return what was written.
 
     Args:
+        path: the file of the record; None if it is not kept.
         kind: the name of the benchmark.
         arguments: those of the command.
         record: what was measured; keys that all records have are added.
@@ -249,7 +250,8 @@ _MAKERS: Mapping[str, Callable[[Own], Iterable[Table]]] = {
     "lark": _lark_tables, "classes": _class_tables, "schemas": one_by_one(new_schemas),
     "situ": one_by_one(new_schemas, ", in situ"), "options": one_by_one(new_schemas, OPTIONS),
     "burst": one_by_one(at_once), "cold": one_by_one(between_other_work), "scaling": _scaling_tables,
-    "growth": others.growth, "starting": others.starting, "generating": _generating_tables,
+    "growth": others.growth, "steps": others.steps, "device": one_by_one(others.device),
+    "pages": one_by_one(others.pages), "starting": others.starting, "generating": _generating_tables,
     "strategies": _strategy_tables, "tags": one_by_one(others.tags), "tools": others.many_tools,
     "lengths": others.lengths, "drafts": one_by_one(others.drafts), "choices": one_by_one(others.choices),
     "healing": one_by_one(others.healing), "invasive": one_by_one(others.invasive),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.json_schema.engines import ENGINES
-from bench.reporting.tables import Cell, Table, percentiles
+from bench.tables import Cell, Table, percentiles
 
 Record = Mapping[str, Any]
 

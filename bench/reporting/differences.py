@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 
 from bench import report, workloads
+from bench.tables import Table
 
 NAMES = ("vocabulary", "name", "grammar", "series", "size")
 """Keys that together name a row."""
@@ -78,13 +79,14 @@ def print_difference(
     for key in ("machine", "packages", "commit", "arguments"):
         if a.get(key) != b.get(key):
             report.say(console, f"{title}: {key} differ: {a.get(key)} / {b.get(key)}")
-    table = report.make_table(title, ("time",), ("rows", "B / A, p50", "p90", "A ahead", "B ahead", "equal"))
+    rows = []
     for path, values in ratios(a, b, metric).items():
         p50, p90 = np.percentile(values, (50, 90))
         a_ahead, b_ahead = sum(one > CLOSE for one in values), sum(one < 1 / CLOSE for one in values)
         counts = (a_ahead, b_ahead, len(values) - a_ahead - b_ahead)
-        table.add_row(path, f"{len(values):,}", f"{p50:.3g}", f"{p90:.3g}", *(f"{one:,}" for one in counts))
-    console.print(table)
+        rows.append([path, len(values), f"{p50:.3g}", f"{p90:.3g}", *counts])
+    columns = ["time", "rows", "B / A, p50", "p90", "A ahead", "B ahead", "equal"]
+    Table(title, columns, rows).print(console)
 
 
 def pairs(a: Path, b: Path) -> dict[str, tuple[Path, Path]]:

@@ -18,7 +18,7 @@ from bench.reporting.answers import answer
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
 from bench.reporting.standings import CLOSE, OURS, Standing, records, standings
-from bench.reporting.tables import Cell, Table
+from bench.tables import Cell, Table
 
 Record = Mapping[str, Any]
 

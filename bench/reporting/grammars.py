@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import readable
-from bench.reporting.tables import Table, errors, size
+from bench.tables import Table, errors, size
 from bench.workloads import short_name
 
 Record = Mapping[str, Any]

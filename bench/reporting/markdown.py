@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.reporting.facts import Facts
 from bench.reporting.page import HERE, environment
-from bench.reporting.tables import Table
+from bench.tables import Table
 
 BEGIN = "<!-- measured: rendered by `python -m bench page`, see bench/reporting/readme.md -->"
 END = "<!-- end of measured -->"

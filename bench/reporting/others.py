@@ -1,7 +1,7 @@
 """Tables of the records that tests and smaller benchmarks write.
 
-What: growth, new processes, tags of models, drafts, healed prompts, random grammars, and robustness of
-servers; one function for each kind of record.
+What: growth, steps of servers, masks on a device, new processes, tags of models, drafts, healed prompts,
+random grammars, pages, and robustness of servers; one function for each kind of record.
 When: in ``python -m bench report``, and at the end of the commands.
 Limits: as in `bench.reporting.answers`.
 """
@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.report import readable
 from bench.reporting.standings import TAGS
-from bench.reporting.tables import Table, errors, percentiles, size, together, versioned
+from bench.tables import Table, errors, percentiles, size, together, versioned
 
 Record = Mapping[str, Any]
 Own = Sequence[tuple[str, Record]]
@@ -51,6 +52,57 @@ def growth(own: Own) -> Iterator[Table]:
             ]  # fmt: skip
             columns = [unit, *(f"{row['size']:,}" for row in rows)]
             yield Table(f"{title}, {name}", columns, lines, NOTES.get(what, ""))
+
+
+def steps(own: Own) -> Iterator[Table]:
+    """Yield a table of steps of a server for each number of drafts: a row for each way and regime, and a
+    column for each number of sequences. Beside a busy thread, CPU time includes that thread's, and is left
+    out."""
+    for name, record in own:
+        for n_drafts in dict.fromkeys(row["drafts"] for row in record["steps"]):
+            rows = [row for row in record["steps"] if row["drafts"] == n_drafts]
+            ways = [way for way in rows[0] if way not in ("size", "drafts")]
+            lines = [
+                [f"{way}, {regime}", *(_step(regime, row[way].get(regime)) for row in rows)]
+                for way in ways
+                for regime in rows[0][way]
+            ]
+            columns = ["wall (CPU)", *(f"{row['size']:,}" for row in rows)]
+            yield Table(f"A step, {n_drafts} drafts each, {name}", columns, lines)
+
+
+def _step(regime: str, times: Record | None) -> str:
+    if times is None:
+        return ""
+    cpu = "" if regime == "busy" else f" ({readable(times['CPU']['p50'])})"
+    return readable(times["wall"]["p50"]) + cpu
+
+
+def device(name: str, record: Record) -> Table:
+    """Make a table of masked logits: medians."""
+    kinds = [kind for kind, value in record["rows"][0].items() if isinstance(value, Mapping)]
+    rows = [
+        [
+            row["ids"],
+            row["dtype"],
+            row["batch"],
+            f"{row['bytes a row']:,.0f}",
+            *(row[kind]["p50"] for kind in kinds),
+        ]
+        for row in record["rows"]
+    ]
+    return Table(f"Masks on {record['device']}", ["ids", "logits", "rows", "bytes a row", *kinds], rows)
+
+
+def pages(name: str, record: Record) -> Table:
+    """Make a table of pages about grammars."""
+    rows = []
+    for row in record["rows"]:
+        times = (row.get(part) for part in ("compiling", "explaining", "rendering"))
+        told = row.get("error", row.get("refused", ""))[:60]
+        rows.append([row["name"], *times, size(row.get("bytes"), 1 << 10), row.get("tokens"), told])
+    columns = ["grammar", "compiled", "explained", "rendered", "page", "tokens", "refused"]
+    return Table("Pages about grammars", columns, rows)
 
 
 def starting(own: Own) -> Iterator[Table]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from bench.report import readable
 from bench.reporting.standings import CLOSE
-from bench.reporting.tables import Table, percentiles, versioned
 from bench.schema_rows import JSON_SCHEMA, OURS, OWN
+from bench.tables import Table, percentiles, versioned
 
 Record = Mapping[str, Any]
 

@@ -84,11 +84,11 @@ class ClassTable:
         numbers = np.argsort(-self._sizes, kind="stable")[:most].tolist()
         return [self._row(number, SAMPLES) for number in numbers]
 
-    def allowed(self, bits: NDArray[np.uint8]) -> Allowed:
+    def allowed(self, bits: NDArray[np.bool_]) -> Allowed:
         """Return what a mask allows.
 
         Args:
-            bits: uint8[V], 1 if an id is allowed.
+            bits: bool[V], whether each id is allowed.
         """
         if not self.n_classes:
             some = np.flatnonzero(bits)

@@ -21,6 +21,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.explain import Expected, Explanation, Refusal
 from hybrid.explain.characters import shown
 from hybrid.pages.classes import Allowed, ClassTable
+from hybrid.testing.mask_comparison import bits_of
 from hybrid.testing.segmentation import tokenize_greedy
 
 MOST_STEPS = 1000
@@ -136,7 +137,7 @@ class _Spots:
         number = self._known.get(key, -1)
         if number < 0 and len(self._known) < MOST_SPOTS:
             number = self._known[key] = len(self._document.spots)
-            bits = np.unpackbits(self._mask.view(np.uint8), bitorder="little")[: self._size]
+            bits = bits_of(self._mask, self._size)
             n_unlisted = max(0, len(told.expected) - LISTED) + told.n_more
             spot = Spot(told, told.expected[:LISTED], n_unlisted, self._table.allowed(bits))
             self._document.spots.append(spot)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-import numpy as np
-
 from equivalence import BudgetExceeded, UnsupportedGrammar
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
 from hybrid.pages.classes import ClassTable
 from hybrid.pages.document import Document, read_document
+from hybrid.testing.mask_comparison import flags_of
 from hybrid.testing.random_walk import Walker
 
 WALKED = 48
@@ -101,11 +100,9 @@ def _some_text(compiled: CompiledGrammar) -> tuple[bytes, str]:
     if len(shortest) >= SHORTEST:
         return shortest, "a shortest text of the grammar, because no document was given"
     walker = Walker(random.Random(1), tokens, matcher.stop_token_ids, 0.7)
-    mask = np.zeros((len(tokens) + 31) // 32, np.int32)
     text = []
     for _ in range(WALKED):
-        matcher.fill_next_token_bitmask(mask)
-        allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(tokens)].astype(bool)
+        allowed = flags_of(matcher)
         if not allowed.any() or not matcher.accept_token(token := walker.draw_from(allowed)):
             break
         if matcher.is_terminated():

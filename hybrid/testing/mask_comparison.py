@@ -2,7 +2,7 @@
 
 What: runs one of our matchers and a plain `xgrammar.GrammarMatcher` side by side along a token sequence
 (`compare_along`) or a random walk (`compare_walk`). It compares every mask over all ids and every answer of
-``accept_token``, and times both.
+``accept_token``, and times both. `flags_of` and `bits_of` read masks.
 When: in tests, in benchmarks before any number is reported, and in the demonstration.
 Limits: it shows that masks agree in the states that it visits, and proves nothing about others.
 
@@ -94,7 +94,7 @@ def compare_walk(
             result.complete = False
             return result
         # continue with our mask if only contradictions were found
-        allowed = _bits(pair.mask if pair.clean else pair.plain_mask, pair.size)
+        allowed = bits_of(pair.mask if pair.clean else pair.plain_mask, pair.size)
         moved = False
         while not moved and allowed.any():
             token_id = walker.draw_from(allowed)
@@ -197,10 +197,10 @@ class _Pair:
         if self.size % 32:
             self._xor[-1] &= self._last_word
         if self._xor.any():
-            self._judge(np.flatnonzero(_bits(self._xor, self.size)))
+            self._judge(np.flatnonzero(bits_of(self._xor, self.size)))
         else:
             self.result.equal += 1
-        if not need_apply and not _bits(self.mask, self.size).all():
+        if not need_apply and not bits_of(self.mask, self.size).all():
             self.differ("need_apply", -1, False, True)
         return True
 
@@ -275,8 +275,16 @@ def _matcher_of(compiled: Any) -> Any:
     return GrammarMatcher(compiled)
 
 
-def _bits(words: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.bool_]:
-    """Return a flag for each id from the words of a mask (bit i of the mask is bit i % 32 of word i //
-    32)."""
-    octets = np.ascontiguousarray(words, "<i4").view(np.uint8)
-    return np.unpackbits(octets, bitorder="little")[:size].view(np.bool_)
+def flags_of(matcher: GrammarMatcher) -> npt.NDArray[np.bool_]:
+    """Return the mask of a matcher as a flag for each id."""
+    size = matcher.compiled_grammar.vocabulary.size
+    bitmask = xgrammar.allocate_token_bitmask(1, size)
+    matcher.fill_next_token_bitmask(bitmask)
+    return bits_of(bitmask[0], size)
+
+
+def bits_of(words: Any, size: int) -> npt.NDArray[np.bool_]:
+    """Return a flag for each id, for each row of a tensor or an array of words (bit i of a mask is bit i % 32
+    of word i // 32)."""
+    octets = np.asarray(words).view(np.uint8)
+    return np.unpackbits(octets, axis=-1, bitorder="little")[..., :size].view(np.bool_)

@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.memory import STATUS, status_bytes
 from hybrid import GrammarMatcher
-from tests.matchers import flags_of
+from hybrid.testing.mask_comparison import flags_of
 
 
 def mask_digest(compiled: Any, ids: Sequence[int]) -> str:

@@ -30,6 +30,7 @@ from typing import Annotated, Any
 import typer
 
 from bench import options, report, workloads
+from bench.reporting.answers import publish
 from equivalence import store
 from hybrid import GrammarCompiler
 from hybrid.compile.cache import ENTRY, PARTIAL
@@ -245,7 +246,7 @@ def command(
     limit: options.LimitOption = 60,
     seed: options.SeedOption = 0,
     seconds: Annotated[float, typer.Option(help="Seconds of killing.")] = 60.0,
-    json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
+    json: options.OptionalRecordOption = None,
 ) -> None:
     """Processes that share a cache_dir and are killed while they write: what is left has to be right."""
     arguments = dict(locals())
@@ -257,11 +258,8 @@ def command(
         found = kill_at_random(tokens, known, Path(folder), PROCESSES, seconds, seed)
     print(f"{len(known)} schemas", found, sep="\n")
     good = found.good and found.loaded == found.entries
-    if json is not None:
-        counts = {"schemas": len(known), **vars(found), "good": good}
-        report.write_json(json, {"benchmark": "killed", **report.environment(arguments), **counts})
-    if not good:
-        raise typer.Exit(1)
+    counts = {"schemas": len(known), **vars(found), "good": good}
+    publish(report.make_console(), json, "killed", arguments, counts, good)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,15 @@ import random
 import time
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 import xgrammar
+from rich.progress import track
 
 from bench import options, report, workloads
+from bench.reporting.answers import publish
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.testing.mask_comparison import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
@@ -80,7 +81,7 @@ def command(
     vocabulary: options.VocabularyOption,
     tools: Annotated[list[int] | None, typer.Option(help="A number of tools; repeatable.")] = None,
     steps: Annotated[int, typer.Option(help="Tokens of a text.")] = 80,
-    json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
+    json: options.OptionalRecordOption = None,
 ) -> None:
     """Tags of models that call tools: masks, and times of ours / plain XGrammar."""
     arguments = dict(locals())
@@ -90,23 +91,14 @@ def command(
     # added tokens that are text: the longest ones that look like tags; else long words
     likely = {i: (text.startswith(b"<"), len(text)) for i, text in enumerate(tokens.tokens)}
     ids = tuple(heapq.nlargest(4, likely.keys() - set(tokens.stop_token_ids), key=likely.__getitem__))
-    rows: list[dict[str, Any]] = []
-    families = [*FAMILIES, OF_TOKENS]
-    for name, n_tools, reasoning in product(families, tools or [1, 8, 128], (True, False)):
+    console, rows = report.make_console(), []
+    work = list(product([*FAMILIES, OF_TOKENS], tools or [1, 8, 128], (True, False)))
+    for name, n_tools, reasoning in track(work, "tags", console=console, transient=True):
         row = {"family": name, "tools": n_tools, "reasoning": reasoning}
-        row |= measure(tokens, tag_of(name, n_tools, reasoning, ids), steps)
-        if not rows:
-            print(*row, sep=" | ")
-        rows.append(row)
-        print(*map(_shown, row.values()), sep=" | ", flush=True)
-    if json is not None:
-        report.write_json(json, {"benchmark": "tags", **report.environment(arguments), "rows": rows})
-    if any(row["differences"] for row in rows):
-        raise typer.Exit(1)
-
-
-def _shown(value: Any) -> str:
-    return " / ".join(f"{one:.1f}" for one in value) if isinstance(value, list) else str(value)
+        rows.append(row | measure(tokens, tag_of(name, n_tools, reasoning, ids), steps))
+        if rows[-1]["differences"]:
+            report.say(console, f"DIFFERENCE {rows[-1]}")
+    publish(console, json, "tags", arguments, {"rows": rows}, not any(row["differences"] for row in rows))
 
 
 if __name__ == "__main__":

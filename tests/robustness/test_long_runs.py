@@ -20,10 +20,10 @@ import pytest
 from bench.cases import CHECKOUT
 from bench.documents import read_documents
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.testing.mask_comparison import flags_of
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_random
 from tests.classifiers import vocabulary_of
-from tests.matchers import flags_of
 from tests.robustness.documents import resident_bytes
 
 LONGEST_WALK = 300

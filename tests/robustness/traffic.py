@@ -37,13 +37,13 @@ import xgrammar
 
 from bench import options, report, workloads
 from bench.forked import in_a_fork
+from bench.reporting.answers import publish
 from bench.workloads import SchemaFile
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError
 from hybrid.testing.comparison import Comparison
-from hybrid.testing.mask_comparison import compare_along
+from hybrid.testing.mask_comparison import compare_along, flags_of
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_greedy, tokenize_random
-from tests.matchers import flags_of
 from tests.robustness import hostile_schemas
 from tests.robustness.documents import mask_digest, resident_bytes
 
@@ -301,7 +301,7 @@ def command(
     limit: options.LimitOption = None,
     seed: options.SeedOption = 0,
     requests: Annotated[int, typer.Option(min=1, help="Requests in all.")] = 10_000,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
+    json_file: options.OptionalRecordOption = None,
 ) -> None:
     """A soak of mixed traffic: errors, memory over the run, masks of a sample compared."""
     arguments = dict(locals())
@@ -323,11 +323,7 @@ def command(
         "cache_bytes": served.cache_most, "errors": dict(errors),
     }  # fmt: skip
     print(*(f"{name}: {value}" for name, value in counts.items()), *wrong, sep="\n")
-    if json_file is not None:
-        counts["wrong"] = wrong
-        report.write_json(json_file, {"benchmark": "traffic", **report.environment(arguments), **counts})
-    if wrong:
-        raise typer.Exit(1)
+    publish(report.make_console(), json_file, "traffic", arguments, {**counts, "wrong": wrong}, not wrong)
 
 
 if __name__ == "__main__":

@@ -21,15 +21,14 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from pathlib import Path
 from threading import Lock
 from time import monotonic
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from bench import options, report, workloads
+from bench.reporting.answers import publish
 from tests.robustness.fuzz.inputs import KINDS, Case, draw_case
 from tests.robustness.fuzz.minimise import snippet
 from tests.robustness.fuzz.walks import Finding, Outcome
@@ -196,17 +195,6 @@ class Fuzzer:
         self.say(f"\n# {finding.what} on {where}: case {case.seed}, {case.drawn.kind}\n{text}".rstrip())
 
 
-def summary_table(totals: Totals) -> Table:
-    """Kinds by strategies, vocabularies summed up."""
-    title = "random grammars against plain XGrammar and Lark"
-    table = report.make_table(title, ("kind", "strategy", "refused"), COUNTED)
-    for kind, strategy in sorted({key[1:3] for key in totals.counts}):
-        refused = ", ".join(f"{name} {n:,}" for name, n in totals.refusals(kind, strategy).items())
-        counts = totals.by_name(kind, strategy)
-        table.add_row(kind, strategy, refused, *(f"{counts[name]:,}" for name in COUNTED))
-    return table
-
-
 def run_cases(fuzzer: Fuzzer, cases: Iterator[Case], jobs: int, after: Any) -> None:
     """Run cases one after the other in each of some workers, until there are no more."""
     lock = Lock()
@@ -237,7 +225,7 @@ def command(
     ] = 0.04,
     kind: Annotated[list[str] | None, typer.Option(help=f"Of {', '.join(KINDS)}; repeatable; all.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes at a time.")] = 1,
-    json: Annotated[Path | None, typer.Option("--json", help="Where the record is written.")] = None,
+    json: options.OptionalRecordOption = None,
 ) -> None:
     """Random grammars of every kind against plain XGrammar and Lark, on every strategy."""
     arguments = dict(locals())
@@ -270,11 +258,8 @@ def command(
         seeds = itertools.takewhile(lambda _: monotonic() < end, seeds)
         drawn = (draw_case(one, specs, real_share, kinds) for one in seeds)
         run_cases(fuzzer, drawn, jobs, after)
-    console.print(summary_table(totals))
     record = totals.record()
     counts = {name: len(value) if isinstance(value, list) else value for name, value in record.items()}
     told = ", ".join(f"{name} {counts[name]}" for name in counts if name not in ("cases", "rows"))
     report.say(console, f"{totals.cases:,} cases in {(monotonic() - began) / 60:.1f} minutes: {told}")
-    if json is not None:
-        report.write_json(json, {"bench": "fuzz", **report.environment(arguments), **record})
-    raise typer.Exit(1 if totals.failed else 0)
+    publish(console, json, "fuzz", arguments, record, not totals.failed)

@@ -16,8 +16,8 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
+from hybrid.testing.mask_comparison import bits_of
 from tests.lark_brute_force import Oracle
-from tests.matchers import bits_of
 from tests.robustness.fuzz.inputs import SPARSE, Case
 
 Bits = NDArray[np.bool_]

@@ -29,7 +29,8 @@ from hybrid import BatchGrammarMatcher, CompiledGrammar, GrammarCompiler, Gramma
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.files import can_be_written
 from hybrid.representatives.follower import EngineFollower
-from tests.matchers import bits_of, mask_of
+from hybrid.testing.mask_comparison import bits_of
+from tests.matchers import mask_of
 from tests.robustness.fuzz.inputs import Case
 from tests.robustness.fuzz.truth import Truth
 
