@@ -100,6 +100,17 @@ def tell(notice: Notice, logger: logging.Logger) -> None:
             logger.exception("The hook for notices failed for request %s", _short(notice.request_id))
 
 
+def guarded(logger: logging.Logger, request_id: str, act: Callable[..., None], *arguments: Any) -> None:
+    """Call a function that a request can do without; its errors must not stop the engine."""
+    try:
+        act(*arguments)
+    except Exception:
+        logger.exception(
+            "Request %s: an error prevented its notices or its token limit; it continues without them",
+            request_id,
+        )
+
+
 def add_hook(hook: Hook) -> None:
     """Register a function that is called with each `Notice` of this process. Adding it again has no effect.
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-from adapters.engines.notices import Notice, notice_of, tell
+from adapters.engines.notices import Notice, guarded, notice_of, tell
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from adapters.sglang.settings import SETTINGS
 
@@ -70,29 +70,18 @@ def _marked(around: Callable[..., Any], by_sglang: Callable[..., Any]) -> Callab
 
 def _attaching_one(waits: bool, manager: Any, request: Any) -> bool:
     if not waits:
-        _guarded(request)
+        guarded(logger, request.rid, attach, request)
     return waits
 
 
 def _attaching_ready(ready: list[Any], manager: Any) -> list[Any]:
     for request in ready:
-        _guarded(request)
+        guarded(logger, request.rid, attach, request)
     return ready
 
 
 def _in_answers(is_whole: bool, streamer: Any, key: str) -> bool:
     return is_whole or key == FIELD
-
-
-def _guarded(request: Any) -> None:
-    """Call `attach`. An error must not end the scheduler."""
-    try:
-        attach(request)
-    except Exception:
-        logger.exception(
-            "Request %s: an error prevented its notices or its token limit; it continues without them",
-            request.rid,
-        )
 
 
 def attach(request: Any) -> None:

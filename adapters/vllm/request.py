@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adapters.engines.notices import notice_of, tell
+from adapters.engines.notices import guarded, notice_of, tell
 from adapters.vllm.settings import SETTINGS
 
 logger = logging.getLogger("vllm.equimask")
@@ -54,7 +54,7 @@ def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
         grammar = create(self, request)
         matcher = getattr(grammar, "matcher", None)
         if matcher is not None and hasattr(matcher, "limit_tokens"):  # else it is not ours
-            _guarded(_attach, self, request, matcher)
+            guarded(logger, request.request_id, _attach, self, request, matcher)
         return grammar
 
     return created
@@ -66,21 +66,10 @@ def _limiting(fill: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(fill)
     def filled(self: Any, requests: Any, names: Any, drafts: Any, *arguments: Any, **options: Any) -> Any:
         for name in names:
-            _guarded(_keep_limit, self, requests[name], drafts.get(name, ()))
+            guarded(logger, name, _keep_limit, self, requests[name], drafts.get(name, ()))
         return fill(self, requests, names, drafts, *arguments, **options)
 
     return filled
-
-
-def _guarded(act: Callable[..., None], manager: Any, request: Any, *arguments: Any) -> None:
-    """Call an optional function; its errors must not stop the engine."""
-    try:
-        act(manager, request, *arguments)
-    except Exception:
-        logger.exception(
-            "Request %s: an error prevented its notices or its token limit; it continues without them",
-            request.request_id,
-        )
 
 
 def _attach(manager: Any, request: Any, matcher: Any) -> None:

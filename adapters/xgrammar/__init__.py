@@ -12,7 +12,7 @@ Limits: grammars that XGrammar refuses are refused. Features that we do not spee
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import xgrammar
 
@@ -24,7 +24,7 @@ from adapters.xgrammar.compiler import GrammarCompiler
 from adapters.xgrammar.contrib import hf
 from adapters.xgrammar.conversion import wrap
 from adapters.xgrammar.matcher import GrammarMatcher
-from adapters.xgrammar.modules import pass_through
+from adapters.xgrammar.modules import of_another, pass_through
 
 pass_through()
 
@@ -42,11 +42,7 @@ __all__ = [
 __all__ += xgrammar.__all__
 
 
-def __getattr__(name: str) -> Any:
-    """Look up all other names in XGrammar."""
-    if name.startswith("__"):  # Python's own attributes are not part of the interface
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(xgrammar, name)
+__getattr__ = partial(of_another, xgrammar, __name__)  # all other names are XGrammar's
 
 
 def __dir__() -> list[str]:

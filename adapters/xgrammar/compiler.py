@@ -8,6 +8,7 @@ Limits: the bounds are those of `hybrid.Budget`. A grammar that would crash XGra
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -18,12 +19,13 @@ import hybrid
 from adapters.xgrammar.base_compiler import BaseCompiler
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.errors import with_its_errors
-from adapters.xgrammar.modules import of_package
+from adapters.xgrammar.modules import of_another
 from equivalence.arguments import integer
 from hybrid.api.parallel import MOST_JOBS
 from hybrid.compile.tag_request import tag_text
 
-__getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
+# XGrammar's module has more names
+__getattr__ = partial(of_another, sys.modules["adapters.xgrammar"], __name__)
 
 Compile = Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
 

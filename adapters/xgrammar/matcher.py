@@ -8,6 +8,7 @@ Limits: `_debug_print_internal_state` only shows something if XGrammar runs the 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -29,7 +30,7 @@ import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.conversion import grammar_of
 from adapters.xgrammar.errors import with_its_errors
-from adapters.xgrammar.modules import of_package
+from adapters.xgrammar.modules import of_another
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
 from hybrid.healing.token_prefixes import prefixes_of
@@ -44,7 +45,8 @@ __all__ = [
     "reset_token_bitmask",
 ]
 
-__getattr__ = partial(of_package, __name__)  # XGrammar's module has more names
+# XGrammar's module has more names
+__getattr__ = partial(of_another, sys.modules["adapters.xgrammar"], __name__)
 
 
 def tensor_of(bitmask: Any) -> Any:

@@ -47,15 +47,15 @@ class _PassThrough(MetaPathFinder, Loader):
             module.__spec__ = given.loader_state
 
 
-def of_package(module: str, name: str) -> Any:
-    """Look up a name that XGrammar's module of the same name has, too: in the whole package.
+def of_another(owner: ModuleType, module: str, name: str) -> Any:
+    """Look up a name that a module does not have in another module. Python's own attributes are left out.
 
     Raises:
-        AttributeError: the package does not have it either.
+        AttributeError: the other module does not have it either.
     """
     if name.startswith("__"):
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    return getattr(sys.modules[module.rpartition(".")[0]], name)
+    return getattr(owner, name)
 
 
 def pass_through() -> None:

@@ -8,6 +8,7 @@ Limits: none of its own.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import xgrammar
@@ -15,13 +16,9 @@ import xgrammar.testing
 
 from adapters.xgrammar.compiler import GrammarCompiler
 from adapters.xgrammar.matcher import GrammarMatcher
+from adapters.xgrammar.modules import of_another
 
-
-def __getattr__(name: str) -> Any:
-    """Look up all other helpers in XGrammar."""
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(xgrammar.testing, name)
+__getattr__ = partial(of_another, xgrammar.testing, __name__)  # all other helpers are XGrammar's
 
 
 def _get_matcher_from_grammar_and_tokenizer_info(
