@@ -33,8 +33,7 @@ from typing import Any
 
 import xgrammar
 
-BUILTIN_JSON = "builtin:json"
-"""The name on command lines of the JSON grammar that comes with XGrammar."""
+from hybrid.cli.grammar_source import BUILTIN_JSON as BUILTIN_JSON  # also for other modules
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 

@@ -76,14 +76,11 @@ class Compilers:
     seconds: float
 
     def __post_init__(self) -> None:
-        from hybrid import GrammarCompiler
-
-        info = self.vocabulary.tokenizer_info
-        self.ours = GrammarCompiler(self.vocabulary, strategy=self.strategy, cache_enabled=False)
+        self.ours = workloads.hybrid_compiler(self.vocabulary, self.strategy, None)
         self.plain = xgrammar.GrammarCompiler(
-            info, max_threads=1, cache_enabled=True, cache_limit_bytes=CACHE_BYTES
+            self.vocabulary.tokenizer_info, max_threads=1, cache_limit_bytes=CACHE_BYTES
         )
-        self.uncached = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+        self.uncached = workloads.plain_compiler(self.vocabulary, 1)
 
     def compare(self, work: Work) -> tuple[dict[str, Any], Comparison]:
         """Compare one grammar. Return its row, and the comparison."""

@@ -21,19 +21,6 @@ from bench import options, report, workloads
 from bench.reporting.answers import publish
 
 
-def make_model(size: int, seed: int) -> Any:
-    """Make a Llama of two layers for this many tokens."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=size, hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, pad_token_id=0, bos_token_id=None, eos_token_id=None,
-    )  # fmt: skip
-    return LlamaForCausalLM(config).eval()
-
-
 def command(
     vocabulary: options.VocabularyOption,
     json: options.RecordOption,
@@ -49,12 +36,14 @@ def command(
     import torch
     from xgrammar.contrib.hf import LogitsProcessor
 
+    from adapters.demo import random_model
     from adapters.transformers import GrammarLogitsProcessor
 
     console = report.make_console()
     with workloads.usage_errors():
         own = workloads.load_vocabulary(vocabulary)
-    model = make_model(own.size, seed)
+    torch.manual_seed(seed)
+    model = random_model(own)
     plain = workloads.plain_compiler(own, None).compile_builtin_json_grammar()
     ours = workloads.hybrid_compiler(own, "auto", None).compile_builtin_json_grammar()
     ways: dict[str, Callable[[], list[Any]]] = {

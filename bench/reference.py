@@ -79,16 +79,17 @@ def reference(spec: str) -> Reference:
     return Reference(vocabulary, lambda text: list(tokenizer.encode(text, add_special_tokens=False).ids))
 
 
+@workloads.usage_errors()
 def opened(vocabulary: str) -> tuple[Console, Reference]:
     """Return a console, and what cuts texts.
 
     Raises:
         typer.BadParameter: there is no such vocabulary.
     """
-    with workloads.usage_errors():
-        return report.make_console(), reference(vocabulary)
+    return report.make_console(), reference(vocabulary)
 
 
+@workloads.usage_errors()
 def asked_for(used: Reference, arguments: Mapping[str, Any], strategy: str = "classifier") -> list[Subject]:
     """Return the grammars and documents that a command's arguments name, in an order that the seed decides.
     Strategies other than "classifier" are for schemas only.
@@ -96,11 +97,6 @@ def asked_for(used: Reference, arguments: Mapping[str, Any], strategy: str = "cl
     Raises:
         typer.BadParameter: a grammar has no documents, or accepts none of them.
     """
-    with workloads.usage_errors():
-        return _subjects(used, arguments, strategy)
-
-
-def _subjects(used: Reference, arguments: Mapping[str, Any], strategy: str) -> list[Subject]:
     most_tokens = arguments.get("most_tokens", MOST_TOKENS)
     paths, schemas = (named(arguments[what], f"--{what}") for what in ("documents", "schema"))
     compiler = GrammarCompiler(used.vocabulary, strategy=strategy)

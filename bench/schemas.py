@@ -384,14 +384,13 @@ def command(
         if burst is not None and bench.peer is not None:
             files = _taken_by(bench.peer, files)
             check(len(files), burst, picture)
-    record: dict[str, Any] = {"benchmark": "schemas"}
     if burst is not None:
-        record |= _at_once(console, make_bench, files, burst, burst_threads or [bursts.THREADS])
+        record = _at_once(console, make_bench, files, burst, burst_threads or [bursts.THREADS])
         record["summary"]["left_out"] = n_files - len(files)
         publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
         return
     try:
-        record |= _one_by_one(console, bench, files)
+        record = _one_by_one(console, bench, files)
     finally:
         if bench.elsewhere is not None:
             bench.elsewhere.close()

@@ -74,35 +74,19 @@ def _case(draft: str, part: str, number: int, case: Mapping[str, Any]) -> Case:
     return Case(draft, part, case["description"], file)
 
 
-@dataclass
-class Count:
-    """Tests of one engine.
-
-    Attributes:
-        right, wrong: tests of the cases that it accepts.
-        refused: tests of the cases that it refuses.
-        ended: tests of the cases on which it was killed, or failed.
-    """
-
-    right: int = 0
-    wrong: int = 0
-    refused: int = 0
-    ended: int = 0
-
-    def add(self, other: Count) -> None:
-        for name in ("right", "wrong", "refused", "ended"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
+VERDICTS = ("right", "wrong", "refused", "ended")
+"""An engine judges a test right or wrong, refuses its schema, or was killed on it or failed."""
 
 
-def count(case: Case, row: Mapping[str, Any]) -> Count:
-    """Count one case on one engine."""
+def count(case: Case, row: Mapping[str, Any]) -> dict[str, int]:
+    """Count the tests of one case on one engine, by verdict."""
     labels = case.file.labels
     if row["outcome"] == "refused":
-        return Count(refused=len(labels))
+        return {"refused": len(labels)}
     if row["outcome"] != "done" or any(one["failure"] for one in row["instances"]):
-        return Count(ended=len(labels))
+        return {"ended": len(labels)}
     right = sum(bool(one["how"]) == label for one, label in zip(row["instances"], labels, strict=True))
-    return Count(right, len(labels) - right)
+    return {"right": right, "wrong": len(labels) - right}
 
 
 def mistakes(case: Case, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -143,12 +127,14 @@ def command(
 
 def told(cases: Sequence[Case], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the results of one engine: counts by draft and file, refused cases by reason, and mistakes."""
-    parts: dict[str, dict[str, Count]] = defaultdict(lambda: defaultdict(Count))
+    parts: dict[str, dict[str, Counter[str]]] = defaultdict(
+        lambda: defaultdict(lambda: Counter(dict.fromkeys(VERDICTS, 0)))
+    )
     refusals: Counter[str] = Counter()
     wrong: list[dict[str, Any]] = []
     for case in cases:
         row = rows[case.file.name]
-        parts[case.draft][case.part].add(count(case, row))
+        parts[case.draft][case.part].update(count(case, row))
         wrong += mistakes(case, row)
         if row["outcome"] == "refused":
             refusals[reason(row["refusal"])] += 1

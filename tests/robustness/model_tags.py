@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import heapq
 import random
-import time
-from collections.abc import Callable
 from itertools import product
 from typing import Annotated, Any
 
@@ -23,26 +21,11 @@ from rich.progress import track
 
 from bench import options, report, workloads
 from bench.reporting.answers import publish
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from bench.request import calls_of, hybrid_start, plain_start
+from bench.server_times import Begin, beginning, timed
+from hybrid import GrammarCompiler, Vocabulary
 from hybrid.testing.mask_comparison import compare_along
 from tests.model_tags import FAMILIES, OF_TOKENS, path_of, tag_of
-
-
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """The result of a call, and its milliseconds."""
-    began = time.perf_counter()
-    given = call()
-    return given, 1000 * (time.perf_counter() - began)
-
-
-def through(matcher: Any, path: list[int], bitmask: Any) -> list[float]:
-    """Microseconds of each mask along a text."""
-    found = []
-    for token_id in path:
-        found.append(1000 * timed(lambda: matcher.fill_next_token_bitmask(bitmask))[1])
-        if not matcher.accept_token(token_id):
-            raise AssertionError(f"token {token_id} is not accepted")
-    return found
 
 
 def measure(vocabulary: Vocabulary, tag: str, steps: int) -> dict[str, Any]:
@@ -50,27 +33,28 @@ def measure(vocabulary: Vocabulary, tag: str, steps: int) -> dict[str, Any]:
     of the fifth; microseconds of a repeated mask; ours and XGrammar's. Compare masks of the first four."""
     plain_compiler = workloads.plain_compiler(vocabulary, 1)
     bitmask = xgrammar.allocate_token_bitmask(1, vocabulary.size)
-    ours, compiling = timed(lambda: GrammarCompiler(vocabulary).compile_structural_tag(tag))
-    _, first = timed(lambda: GrammarMatcher(ours).fill_next_token_bitmask(bitmask))
-    plain, plain_compiling = timed(lambda: plain_compiler.compile_structural_tag(tag))
-    _, plain_first = timed(lambda: xgrammar.GrammarMatcher(plain).fill_next_token_bitmask(bitmask))
+    ours = hybrid_start(lambda: GrammarCompiler(vocabulary).compile_structural_tag(tag), bitmask)
+    plain = plain_start(lambda: plain_compiler.compile_structural_tag(tag), bitmask)
+    if ours.error or plain.error:
+        raise RuntimeError([ours.error, plain.error])
+    begins: tuple[Begin, ...] = (
+        beginning(ours.compiled), lambda: calls_of(xgrammar.GrammarMatcher(plain.compiled), bitmask),
+    )  # fmt: skip
     rng = random.Random(tag)
-    path = path_of(plain, tag, vocabulary, rng, steps)
-    new, again = (through(GrammarMatcher(ours), path, bitmask) for _ in range(2))
-    plain_new, plain_again = (through(xgrammar.GrammarMatcher(plain), path, bitmask) for _ in range(2))
-    found = compare_along(ours, plain, path)
+    path = path_of(plain.compiled, tag, vocabulary, rng, steps)
+    twice = [[timed(begin(), path)[0] for _ in range(2)] for begin in begins]
+    found = compare_along(ours.compiled, plain.compiled, path)
     for _ in range(3):
-        found.add(compare_along(ours, plain, path_of(plain, tag, vocabulary, rng, steps)))
-    later = path_of(plain, tag, vocabulary, rng, steps)
-    ours_later, plain_later = (
-        through(one, later, bitmask) for one in (GrammarMatcher(ours), xgrammar.GrammarMatcher(plain))
-    )
+        other = path_of(plain.compiled, tag, vocabulary, rng, steps)
+        found.add(compare_along(ours.compiled, plain.compiled, other))
+    path = path_of(plain.compiled, tag, vocabulary, rng, steps)
+    later = [timed(begin(), path)[0] for begin in begins]
     return {
-        "strategy": ours.strategy,
-        "first mask, ms": [compiling + first, plain_compiling + plain_first],
-        "masks of the first text, ms": [sum(new) / 1000, sum(plain_new) / 1000],
-        "masks of the fifth text, ms": [sum(ours_later) / 1000, sum(plain_later) / 1000],
-        "one the second time, us": [float(np.median(again)), float(np.median(plain_again))],
+        "strategy": ours.compiled.strategy,
+        "first mask, ms": [1e3 * one.seconds for one in (ours, plain)],
+        "masks of the first text, ms": [1e3 * sum(new) for new, _ in twice],
+        "masks of the fifth text, ms": [1e3 * sum(times) for times in later],
+        "one the second time, us": [1e6 * float(np.median(again)) for _, again in twice],
         "masks": found.masks,
         "contradictions": found.contradicted_masks,
         "differences": found.difference_count,

@@ -29,7 +29,7 @@ from bench.workloads import SchemaFile
 from hybrid import GrammarCompiler
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.languages.formats import NOT_REGULAR
-from tests.robustness.schema_walks import VOCABULARY, Found, Walk
+from tests.robustness.schema_walks import VOCABULARY, Found, Walk, finish
 
 UNJUDGED = NOT_REGULAR | {"email", "idn-email"}
 STAY_AT_THE_ROOT = (
@@ -207,13 +207,7 @@ def command(
     seed: Annotated[int, typer.Option(help="Another seed, other mixtures.")] = 0,
 ) -> None:
     """Mixtures of real schemas under semantics="json-schema": instances, and walks."""
-    found = mix(workloads.load_schema_files(schemas), seed, time.monotonic() + 60 * minutes, 1)
-    for problem in found.problems:
-        print(problem[:2000])
-    print(", ".join(f"{value:,} {name}" for name, value in vars(found).items() if name != "problems"))
-    print(f"{len(found.problems)} problems")
-    if found.problems:
-        raise typer.Exit(1)
+    finish(mix(workloads.load_schema_files(schemas), seed, time.monotonic() + 60 * minutes, 1))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ import json
 import random
 import time
 import traceback
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -209,11 +208,15 @@ def command(
     """Random walks under semantics="json-schema": masks, dead ends, and valid texts."""
     files = workloads.load_schema_files(schemas)
     found = walk_all([(file.name, file.schema) for file in files], seed, time.monotonic() + 60 * minutes)
-    counts = {name: value for name, value in vars(found).items() if name != "problems"}
-    print(", ".join(f"{value:,} {name}" for name, value in counts.items()), f"{len(found.problems)} problems")
-    kinds = Counter(problem.partition(" in b")[0] for problem in found.problems)
-    for kind, count in kinds.most_common():
-        print(f"{count} times {kind}")
+    finish(found)
+
+
+def finish(found: Found) -> None:
+    """Print what was found, and end the command with status 1 if something is wrong."""
+    for problem in found.problems:
+        print(problem[:2000])
+    counts = {**vars(found), "problems": len(found.problems)}
+    print(", ".join(f"{value:,} {name}" for name, value in counts.items()))
     if found.problems:
         raise typer.Exit(1)
 
