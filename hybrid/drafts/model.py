@@ -194,7 +194,7 @@ class DraftModel:
             ArgumentError: the matcher has another grammar, or `most` is out of range.
         """
         if most.__class__ is not int or not 0 <= most <= MOST_DRAFT:
-            most = _most(most)
+            most = integer_from(0, most, "most", most=MOST_DRAFT)
         own = self._own(matcher)
         if own is None or not most:
             return []
@@ -410,7 +410,3 @@ def _forced_bytes(matcher: GrammarMatcher, deadline: Deadline) -> bytes:
     if isinstance(follower, ClassifierFollower):
         return follower.forced_bytes(FORCED_BYTES, deadline)
     return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
-
-
-def _most(most: Any) -> int:
-    return integer_from(0, most, "most", most=MOST_DRAFT)
