@@ -8,20 +8,16 @@ Limits: pieces of at most `LONGEST` bytes.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import Vocabulary, forks
+from equivalence import Vocabulary
+from hybrid.values.once import made_once
 
 LONGEST = 64
 """Most bytes of a token that is looked for: longer tokens are runs of one character."""
-
-_lock = forks.registered(threading.Lock(), forks.Order.SLOW)
-_made: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[int, ...], Spelling]] = weakref.WeakKeyDictionary()
 
 KEPT = 4
 """Most sets of stop ids for which a vocabulary's spelling is cached."""
@@ -83,12 +79,5 @@ def _shares(vocabulary: Vocabulary, ids: NDArray[np.int64]) -> NDArray[np.float6
         return 1 / longest
 
 
-def spelling_of(vocabulary: Vocabulary, stops: tuple[int, ...]) -> Spelling:
-    """The spelling of a vocabulary for a set of stop ids."""
-    with _lock:
-        known = _made.setdefault(vocabulary, {})
-        if stops not in known:
-            while len(known) >= KEPT:
-                del known[next(iter(known))]
-            known[stops] = Spelling(vocabulary, stops)
-        return known[stops]
+spelling_of = made_once(Spelling, KEPT)
+"""The spelling of a vocabulary for a set of stop ids."""

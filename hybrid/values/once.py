@@ -11,29 +11,37 @@ import threading
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from equivalence import forks
 
 RESULTS_OF = "_results_of_"
 """The attributes with the results of a method begin with this."""
 
-Key = TypeVar("Key")
+Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def made_once(make: Callable[[Key], Made]) -> Callable[[Key], Made]:
-    """Return a function that calls `make` for each object only once. Thread-safe."""
-    lock = forks.registered(threading.Lock(), forks.Order.SLOW)
-    known: weakref.WeakKeyDictionary[Key, Made] = weakref.WeakKeyDictionary()
+def made_once(make: Callable[Arguments, Made], most: int = 1) -> Callable[Arguments, Made]:
+    """Return a function that calls `make` for each object only once. Thread-safe.
 
-    def of(key: Key) -> Made:
+    Args:
+        make: its first argument is the object; others are hashable.
+        most: for how many values of the others a result is kept; then the oldest is dropped.
+    """
+    lock = forks.registered(threading.Lock(), forks.Order.SLOW)
+    known: weakref.WeakKeyDictionary[Any, dict[tuple[Any, ...], Made]] = weakref.WeakKeyDictionary()
+
+    def of(*arguments: Arguments.args, **named: Arguments.kwargs) -> Made:
+        owner, others = arguments[0], (*arguments[1:], *named.items())
         with lock:
-            found = known.get(key)
-            if found is None:
-                found = known[key] = make(key)
-            return found
+            made = known.setdefault(owner, {})
+            if others not in made:
+                while len(made) >= most:
+                    del made[next(iter(made))]
+                made[others] = make(*arguments, **named)
+            return made[others]
 
     return of
 
