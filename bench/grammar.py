@@ -90,7 +90,6 @@ def command(
     sample: options.SamplesOption = None,
     walks: options.WalksOption = 0,
     walk_steps: options.WalkStepsOption = 500,
-    our_walks: Annotated[int, typer.Option(min=0, help="Walks that only our own ways run.")] = 0,
     seed: options.SeedOption = 0,
     documents: Annotated[int | None, typer.Option(min=1, help="A random sample of so many.")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each sample.")] = 2000,
@@ -138,7 +137,7 @@ def command(
     if strategy != "representatives":
         other = workloads.hybrid_compiler(tokens, "representatives", 1)
         sides["representatives"] = compile_with(other)
-    agreed = agree(console, sides, [one.ids for one in samples], seed, our_walks, walk_steps)
+    agreed = agree(console, sides, [one.ids for one in samples], seed, walks, walk_steps)
     exact = total.exact and not agreed.difference_count
     summary: dict[str, Any] = {
         "strategy": ours.compiled.strategy,

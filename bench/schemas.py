@@ -1,7 +1,7 @@
 """JSON schemas that are used once: time to the first mask, through one document, and the cost of each mask.
 
 What: compiles each schema of a folder on every engine, takes each engine through one document, compares all
-of our masks with XGrammar's along the instances (and random walks), and reports times, refusals and classes.
+of our masks with XGrammar's along the instances, and reports times, refusals and classes.
 When: ``python -m bench schemas --vocabulary SPEC --schemas FOLDER --json FILE``. Each engine has the defaults
 of its library. ``--strict``, ``--no-strict``, ``--no-cache`` and ``--threads`` change them for XGrammar and
 ours; the note below the table names such changes. ``--beside STRATEGY`` also measures another strategy of
@@ -78,8 +78,6 @@ class SchemaBench:
     threads: int | None = None
     strict: bool | None = None
     seed: int = 0
-    walks: int = 0
-    walk_steps: int = 200
     max_plain_seconds: float | None = None
     beside: Mapping[str, Vocabulary] = field(default_factory=dict)
     llguidance: bool = False
@@ -261,8 +259,6 @@ class SchemaBench:
             found = compare_along(ours, plain, ids)
             found.times = Times()
             row.comparison.add(found)
-        seed = 1000 * self.seed
-        row.comparison.add(workloads.compare_walks(ours, plain, seed, self.walks, self.walk_steps))
 
     def _sequences(self, name: str, instances: Sequence[Any]) -> Iterator[list[int]]:
         for number, data in enumerate(instances):
@@ -312,8 +308,6 @@ def command(
     json: options.RecordOption,
     limit: options.LimitOption = None,
     seed: options.SeedOption = 0,
-    walks: options.WalksOption = 0,
-    walk_steps: options.WalkStepsOption = 200,
     max_plain_seconds: Annotated[
         float | None,
         typer.Option(help="Give XGrammar up after so many seconds, which then count; costs a compile more."),
@@ -367,7 +361,7 @@ def command(
         def make_bench() -> SchemaBench:
             tokens = workloads.load_vocabulary(vocabulary)
             bench = SchemaBench(
-                tokens, threads, strict, seed, walks, walk_steps, max_plain_seconds,
+                tokens, threads, strict, seed, max_plain_seconds,
                 {other: workloads.load_vocabulary(vocabulary) for other in beside or ()},
                 is_installed() if llguidance is None else llguidance,
                 ColdCaches(clock_cost()) if cold_caches else None, cache, None, xgrammar_states,

@@ -62,7 +62,7 @@ def test_everybody_has_the_defaults_of_its_library(vocabulary: Vocabulary) -> No
 
 
 def test_rows_and_requests_of_all_engines_are_in_the_record(run_schemas: Ran) -> None:
-    output, record = run_schemas("--no-llguidance", "--walks", 2, "--walk-steps", 30, "--threads", 1)
+    output, record = run_schemas("--no-llguidance", "--threads", 1)
     assert record["benchmark"] == "schemas"
     assert record["arguments"]["threads"] == 1
     assert record["machine"]["cores"] >= 1
@@ -82,7 +82,7 @@ def test_rows_and_requests_of_all_engines_are_in_the_record(run_schemas: Ran) ->
     for name, n_accepted in (("object", 2), ("order", 0), ("open", 2), ("choice", 4)):
         row = rows[name]
         assert (row["outcome"], row["instances_accepted"], row["differences"]) == ("compared", n_accepted, [])
-        assert row["masks"] >= row["equal"] > 60
+        assert row["masks"] >= row["equal"] > 4
         assert row["mask"]["count"] == row["plain_mask"]["count"] > 0
         assert row["requests"]["ours"]["first_mask"] >= row["compile"] > 0
         assert row["requests"]["XGrammar"]["first_mask"] >= row["plain_compile"] > 0
