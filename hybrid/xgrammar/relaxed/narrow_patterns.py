@@ -13,9 +13,7 @@ backslash or a control character can only be written if the pattern spells out a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hybrid.xgrammar.relaxed.patterns import Piece, ranges_of, reversed_pieces, split
+from hybrid.xgrammar.relaxed.patterns import Item, Piece, folded, ranges_of, split
 
 UNANCHORED = "must match the whole text, not a part of it"
 ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
@@ -40,7 +38,9 @@ BRACKETED = {"\\s": True, "\\S": True, "\\W": True, "\\D": True, "\\w": False, "
 def pattern_limit(pattern: str) -> str:
     """Say which texts that a pattern allows cannot be written; empty if none are known."""
     pieces = split(pattern)
-    is_anchored = _begins_anchored(pieces) and _begins_anchored(reversed_pieces(pieces))
+    begins = folded(pieces, lambda items: bool(items) and _is_anchor(items[0], "^"), min)
+    ends = folded(pieces, lambda items: bool(items) and _is_anchor(items[-1], "$"), min)
+    is_anchored = begins and ends
     is_escaped = any(map(_may_be_escaped, pieces))
     if is_escaped:
         return ESCAPED if is_anchored else BOTH
@@ -63,24 +63,10 @@ def _may_be_escaped(piece: Piece) -> bool:
     return any(first < 0x20 or first <= 0x22 <= last or first <= 0x5C <= last for first, last in ranges)
 
 
-def _begins_anchored(pieces: Sequence[Piece]) -> bool:
-    """Whether all alternatives of a pattern begin with an anchor, or with any text (``.*``, ``.+``)."""
-    anchored = True  # whether all earlier alternatives of the group begin with an anchor
-    here = False  # whether this alternative begins with an anchor
-    begun = False
-    outside: list[tuple[bool, bool, bool]] = []
-    for place, piece in enumerate(pieces):
-        after = pieces[place + 1].text if place + 1 < len(pieces) else ""
-        if piece.kind == "(":
-            outside.append((anchored, here, begun))
-            anchored, here, begun = True, False, False
-        elif piece.kind == ")":
-            inside = anchored and here
-            anchored, here, begun = outside.pop() if outside else (True, False, False)
-            if not begun:
-                here, begun = inside and after[:1] not in ("?", "*", "{"), True
-        elif piece.kind == "|":
-            anchored, here, begun = anchored and here, False, False
-        elif piece.kind != "quantifier" and not begun:
-            here, begun = piece.kind == "^" or (piece.text == "." and after[:1] in ("*", "+")), True
-    return anchored and here
+def _is_anchor(item: Item, anchor: str) -> bool:
+    """Whether an item is an anchor, any text (``.*``, ``.+``), or a group in which each alternative begins or
+    ends like this."""
+    piece, inside, quantifier = item
+    if piece.kind == ")":
+        return bool(inside) and quantifier[:1] not in ("?", "*", "{")
+    return piece.kind == anchor or (piece.text == "." and quantifier[:1] in ("*", "+"))

@@ -9,6 +9,8 @@ a gap is reported. That patterns must match the whole text makes them narrower, 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -35,12 +37,25 @@ FORMAT_GAPS: dict[str, str] = {
 """The formats that XGrammar reads, and what each allows beyond its definition; empty if nothing is known. All
 other formats are ignored."""
 
-QUANTIFIERS = "*+?{"
 SPECIAL = '"\\'
 CLASS_LETTERS = "dDwWsS"
-CONTROL_LETTERS = "nrtfv0"
-CLOSED, ALL, OPEN = 0, 1, 2
-"""How a part of a pattern ends: without a repeat, as one whole repeat, or with a repeat after something."""
+CONTROL_LETTERS = "cnrtfv0"
+CLOSED, ALL, OPEN, SKIPS = range(4)
+"""How a part of a pattern ends: without a repeat, as one whole repeat, or with a repeat after something.
+`SKIPS`: it contains an optional group of the last kind."""
+
+UNANCHORED, ANCHORED, INSIDE = range(3)
+"""Whether a part of a pattern has no anchors, only anchors with nothing before them, or others."""
+
+_ESCAPE = r"\\(?:[xu]\{(?:[^}]*\})?|x.{0,2}|u.{0,4}|c.?|.?)"
+_LETTER = re.compile(f"({_ESCAPE})|.", re.DOTALL)
+_PIECE = re.compile(
+    rf"""
+    (?P<escape>{_ESCAPE}) | (?P<brackets>\[(?:\\.?|[^\]\\])*\]?) | (?P<opening>\((?:\?(?:P?<|[:=!])?)?)
+    | (?P<quantifier>[*+?]|\{{(?:[^}}]*\}})?) | (?P<mark>[)|^$]) | (?P<any>\.) | .
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 
 class Piece(NamedTuple):
@@ -58,13 +73,27 @@ class Piece(NamedTuple):
     character: str = ""
 
 
+class Item(NamedTuple):
+    """A character, a class, an anchor or a group in an alternative of a pattern.
+
+    Attributes:
+        piece: the piece; for a group, its end.
+        inside: what `folded` has found for the group; 0 for other items.
+        quantifier: the text of the first quantifier, or empty.
+    """
+
+    piece: Piece
+    inside: int = 0
+    quantifier: str = ""
+
+
 def pattern_gap(pattern: str) -> str:
     """Say why XGrammar allows more texts than the pattern does; empty if it does not."""
     pieces = split(pattern)
-    if any(piece.kind == "(" and piece.text[:3] in ("(?=", "(?!") for piece in pieces):
+    if any(piece.text in ("(?=", "(?!") for piece in pieces):
         return "look-ahead is ignored"
     for piece in pieces:
-        if piece.kind == "(" and piece.text == "(?":
+        if piece.text == "(?":
             return "the modifier of a group is ignored"
         if piece.kind == "character" and piece.text[:1] == "\\" and not piece.character:
             return f"XGrammar reads the escape {piece.text!r} as the character itself"
@@ -73,9 +102,12 @@ def pattern_gap(pattern: str) -> str:
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"
-    if _skips_beginnings(pieces):
+    if folded(pieces, _end_of, max) == SKIPS:
         return "of an optional group that ends with a repeat, XGrammar allows the repeat alone"
-    if _anchored_inside(pieces) or _anchored_inside(reversed_pieces(pieces)):
+    if INSIDE in (
+        folded(pieces, _anchors, max),
+        folded(pieces, lambda items: _anchors(items[::-1], "$"), max),
+    ):
         return "anchors in the middle are ignored"
     if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
         return RAW
@@ -98,58 +130,69 @@ def literal_prefix(pattern: str) -> str:
 
 def split(pattern: str) -> list[Piece]:
     """Split a pattern into pieces, in order. An invalid pattern gives pieces, too."""
-    pieces = []
-    at = 0
-    while at < len(pattern):
-        piece = _piece_at(pattern, at)
-        pieces.append(piece)
-        at += len(piece.text)
-    return pieces
+    return [_piece(found[0], found.lastgroup) for found in _PIECE.finditer(pattern)]
 
 
-def _piece_at(pattern: str, at: int) -> Piece:
-    here = pattern[at]
-    if here == "\\":
-        return _escape(pattern, at)
-    if here == "[":
-        end = at + 1
-        while end < len(pattern) and pattern[end] != "]":
-            end += 2 if pattern[end] == "\\" else 1
-        return Piece("class", pattern[at : end + 1])
-    if here == "(":
-        for opening in ("(?:", "(?=", "(?!", "(?<", "(?P<", "(?"):
-            if pattern.startswith(opening, at):
-                return Piece("(", opening)
-        return Piece("(", "(")
-    if here in ")|^$":
-        return Piece(here, here)
-    if here in QUANTIFIERS:
-        end = pattern.find("}", at) if here == "{" else at
-        return Piece("quantifier", pattern[at : max(end, at) + 1])
-    return Piece("class", ".") if here == "." else Piece("character", here, here)
-
-
-def _escape(pattern: str, at: int) -> Piece:
-    letter = pattern[at + 1 : at + 2]
-    text = pattern[at : at + 2]
-    if letter and letter in CLASS_LETTERS:
+def _piece(text: str, group: str | None) -> Piece:
+    if group == "escape":
+        is_class = text[1:] and text[1:] in CLASS_LETTERS
+        return Piece("class", text) if is_class else Piece("character", text, _escaped(text))
+    if group in ("brackets", "any"):
         return Piece("class", text)
+    if group == "opening":
+        return Piece("(", text)
+    if group == "mark":
+        return Piece(text, text)
+    return Piece("quantifier", text) if group == "quantifier" else Piece("character", text, text)
+
+
+def _escaped(text: str) -> str:
+    """Return the character that an escape stands for; empty if it is unknown, or if it is a class."""
+    letter = text[1:2]
     if letter in ("x", "u"):
-        digits = 2 if letter == "x" else 4
-        text = pattern[at : at + 2 + digits]
-        if pattern[at + 2 : at + 3] == "{":
-            text = pattern[at : max(pattern.find("}", at), at + 2) + 1]
         try:
-            return Piece("character", text, chr(int(text[2:].strip("{}"), 16)))
+            return chr(int(text[2:].strip("{}"), 16))
         except (ValueError, OverflowError):
-            return Piece("character", text)
-    if letter == "c":
-        return Piece("character", pattern[at : at + 3], "\n")
-    if letter and letter in CONTROL_LETTERS:
-        return Piece("character", text, "\n")
-    if letter.isalpha():
-        return Piece("character", text)
-    return Piece("character", text, letter)
+            return ""
+    if letter.isalpha() or letter == "0":
+        return "\n" if letter in CONTROL_LETTERS else ""
+    return letter
+
+
+def folded(
+    pieces: list[Piece], sequence: Callable[[list[Item]], int], choice: Callable[[list[int]], int]
+) -> int:
+    """Compute a number for a pattern from those of its groups. There is no recursion, as groups may be
+    nested deeply.
+
+    Args:
+        pieces: the pattern.
+        sequence: computes the number of an alternative from its items.
+        choice: computes the number of a pattern or group from those of its alternatives.
+    """
+    outside: list[tuple[list[int], list[Item]]] = []
+    choices: list[int] = []
+    items: list[Item] = []
+    ends = [Piece(")", "")] * (
+        1 + sum(piece.kind == "(" for piece in pieces)
+    )  # of groups without an end, too
+    for piece in [*pieces, *ends]:
+        if piece.kind == "(":
+            outside.append((choices, items))
+            choices, items = [], []
+        elif piece.kind == "quantifier":
+            if items and not items[-1].quantifier:
+                items[-1] = items[-1]._replace(quantifier=piece.text)
+        elif piece.kind == "|":
+            choices.append(sequence(items))
+            items = []
+        elif piece.kind == ")":
+            group = Item(piece, choice([*choices, sequence(items)]))
+            choices, items = outside.pop() if outside else ([], [])
+            items.append(group)
+        else:
+            items.append(Item(piece))
+    return items[-1].inside
 
 
 def _leaves_out(brackets: str) -> bool:
@@ -171,105 +214,49 @@ def _needs_escape(piece: Piece) -> bool:
 def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
     """Find the ranges of characters (first, last) in brackets; None if they contain a class."""
     inside = brackets[2:-1] if brackets.startswith("[^") else brackets[1:-1]
-    letters = []
-    at = 0
-    while at < len(inside):
-        piece = _escape(inside, at) if inside[at] == "\\" else Piece("character", inside[at], inside[at])
-        if not piece.character:
-            return None
-        letters.append(piece)
-        at += len(piece.text)
+    texts = [found[0] for found in _LETTER.finditer(inside)]
+    letters = [_escaped(text) if text[0] == "\\" else text for text in texts]
+    if "" in letters:
+        return None
     ranges, at = [], 0
     while at < len(letters):
-        is_range = at + 2 < len(letters) and letters[at + 1].text == "-"
+        is_range = at + 2 < len(letters) and texts[at + 1] == "-"
         last = at + 2 if is_range else at
-        ranges.append((ord(letters[at].character), ord(letters[last].character)))
+        ranges.append((ord(letters[at]), ord(letters[last])))
         at = last + 1
     return ranges
 
 
-def _skips_beginnings(pieces: list[Piece]) -> bool:
-    """Whether an optional group ends with a repeat after something else, as in ``(ab+)?``."""
-    ends, last, begun = CLOSED, CLOSED, False  # of earlier alternatives, and of this one
-    outside: list[tuple[int, int, bool]] = []
-    for before, piece in pairwise([Piece("", ""), *pieces]):
-        if piece.kind == "quantifier":
-            if before.kind == "quantifier":
-                continue
-            if piece.text == "?":
-                if before.kind == ")" and last == OPEN:
-                    return True
-                last = CLOSED
-            elif piece.text in "*+" or "," in piece.text:
-                is_all = not begun and last == CLOSED and piece.text[:3] in ("*", "+", "{0,", "{1,")
-                last = ALL if is_all else OPEN
-            continue
-        if before.kind not in ("", "(", "|", "^"):
-            begun = True
-        if piece.kind == "(":
-            outside.append((ends, last, begun))
-            ends, last, begun = CLOSED, CLOSED, False
-        elif piece.kind == ")":
-            inside = max(ends, last)
-            ends, _, begun = outside.pop() if outside else (CLOSED, CLOSED, True)
+def _end_of(items: list[Item]) -> int:
+    """Find how an alternative ends, or `SKIPS` if it has an optional group that ends with a repeat after
+    something else, as in ``(ab+)?``."""
+    last, begun = CLOSED, False
+    for piece, inside, quantifier in items:
+        if inside == SKIPS:
+            return SKIPS
+        if piece.kind == ")":
             last = OPEN if inside and begun else inside
-        elif piece.kind == "|":
-            ends, last, begun = max(ends, last), CLOSED, False
         elif piece.kind not in "^$":
             last = CLOSED
-    return False
+        if quantifier == "?":
+            if piece.kind == ")" and last == OPEN:
+                return SKIPS
+            last = CLOSED
+        elif quantifier in ("*", "+") or "," in quantifier:
+            is_all = not begun and last == CLOSED and quantifier[:3] in ("*", "+", "{0,", "{1,")
+            last = ALL if is_all else OPEN
+        begun = begun or piece.kind != "^" or quantifier != ""
+    return last
 
 
-def _anchored_inside(pieces: list[Piece]) -> bool:
-    """Whether a ``^`` has something before it, in its alternative or in those around it, or is repeated."""
-    at_start = True
-    outside: list[
-        tuple[bool, bool]
-    ] = []  # for each open group: whether it begins at the start, and whether there was an anchor
-    anchors = False
-    closed_with_anchor = False
-    for piece in pieces:
-        if piece.kind == "(":
-            outside.append((at_start, anchors))
-            anchors = False
-        elif piece.kind == ")":
-            closed_with_anchor = anchors
-            at_start, before = False, outside.pop()[1] if outside else False
-            anchors = anchors or before
-            continue
-        elif piece.kind == "|":
-            at_start = outside[-1][0] if outside else True
-        elif piece.kind == "^":
-            if not at_start:
-                return True
-            anchors = True
-        elif piece.kind == "quantifier":
-            if closed_with_anchor and piece.text != "?":
-                return True
-            continue
-        elif piece.kind != "$":
-            at_start = False
-        closed_with_anchor = False
-    return False
-
-
-def reversed_pieces(pieces: list[Piece]) -> list[Piece]:
-    """Return the pieces as read from the end: ``$`` becomes ``^``, and quantifiers stay after what they
-    repeat."""
-    swapped = {"(": ")", ")": "(", "^": "$", "$": "^"}
-    backwards: list[Piece] = []
-    quantifier: Piece | None = None
-    waiting: list[Piece | None] = []  # quantifiers of groups whose opening is still to come
-    for piece in reversed(pieces):
-        if piece.kind == "quantifier":
-            quantifier = piece
-            continue
-        backwards.append(piece._replace(kind=swapped.get(piece.kind, piece.kind)))
-        if piece.kind == ")":
-            waiting.append(quantifier)
-        else:
-            after = (waiting.pop() if waiting else None) if piece.kind == "(" else quantifier
-            if after is not None:
-                backwards.append(after)
-        quantifier = None
-    return backwards
+def _anchors(items: list[Item], anchor: str = "^") -> int:
+    """Find whether an alternative has anchors. They are inside if there is something before them, or if they
+    are repeated."""
+    found, at_start = UNANCHORED, True
+    for piece, inside, quantifier in items:
+        has_anchor = inside if piece.kind == ")" else ANCHORED if piece.kind == anchor else UNANCHORED
+        if has_anchor and (not at_start or (piece.kind == ")" and quantifier not in ("", "?"))):
+            return INSIDE
+        found = max(found, has_anchor)
+        at_start = at_start and piece.kind in "^$"
+    return found
