@@ -24,7 +24,7 @@ from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.guard import Guard, worker
 from hybrid.guard.lark_construction import answer, construct
-from hybrid.guard.lark_serialisation import ARRAYS, deserialised, serialised
+from hybrid.guard.lark_serialisation import deserialised, serialised
 from hybrid.guard.process import is_lost_for_memory
 from hybrid.testing.mask_comparison import flags_of
 from tests.classifiers import vocabulary_of
@@ -171,7 +171,8 @@ def test_it_is_the_same_wherever_it_is_made() -> None:
 
 def test_what_does_not_fit_is_not_believed() -> None:
     """Answers of the other process are refused if their numbers would take kernels out of range."""
-    data = serialised(construct(shipped_grammar("arithmetic.lark").text, "start", 50_000))
+    made = construct(shipped_grammar("arithmetic.lark").text, "start", 50_000)
+    data = serialised(made)
     begin = 8 + int.from_bytes(data[:8], "little")
     content = json.loads(data[8:begin])
 
@@ -179,22 +180,28 @@ def test_what_does_not_fit_is_not_believed() -> None:
         text = json.dumps({**content, **change}).encode()
         return len(text).to_bytes(8, "little") + text + data[begin:]
 
-    at = begin
-    for name, shape in zip(ARRAYS, content["shapes"], strict=True):
+    at, n_lexer = begin, len(made.lexer.step)
+    sizes = [256 * n_lexer, 256 * n_lexer, n_lexer, n_lexer]
+    sizes += [array.size for array in made.machine if isinstance(array, np.ndarray)]
+    for place, size in enumerate(sizes):
         for value in (-(2**31), 2**31 - 1):
-            if name == "rule_length" and value > 0:
+            if place == len(sizes) - 2 and value > 0:
                 continue  # a long rule, which is refused later
             number = value.to_bytes(4, "little", signed=True)
             with pytest.raises(ValueError):
                 deserialised(data[:at] + number + data[at + 4 :])
-        at += 4 * int(np.prod(shape))
+        at += 4 * size
+    assert at == len(data)
     assert deserialised(forged({"error": "SystemExit"})).machine.start == 0, "only our own errors are raised"
+    numbers = content["numbers"]
+    others = [
+        [*numbers[:at], value, *numbers[at + 1 :]] for at in range(5) for value in (-1, 0.0, 10**6, 2**62)
+    ]
     changes: list[dict[str, Any]] = [
-        {"shapes": content["shapes"][:-1]}, {"shapes": [[-1]] * len(ARRAYS)}, {"sequences": 0},
+        *({"numbers": one} for one in (numbers[:-1], [], [0] * 5, *others)),
         {"texts": [[99]]}, {"texts": content["texts"][:1] * len(content["texts"])},
-        {"sets": [[99]]}, {"sets": [[0.0]]},
-        {"sequences": 10**6}, {"ignored": [99]}, {"terminals": ["A"]}, {"nonterminals": []}, {"start": -1},
-        {"start": 10**6}, {"seconds": []}, {"ignored": None},
+        {"sets": [[99]]}, {"sets": [[0.0]]}, {"ignored": [99]}, {"terminals": ["A"]}, {"nonterminals": []},
+        {"seconds": []}, {"ignored": None},
     ]  # fmt: skip
     for change in changes:
         with pytest.raises(ValueError):

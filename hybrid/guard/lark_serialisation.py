@@ -23,9 +23,6 @@ from equivalence.lark.lexer.machine import LexerMachine
 ERRORS = {error.__name__: error for error in (BudgetExceeded, GrammarError, UnsupportedGrammar)}
 """The errors of `hybrid.guard.lark_construction.construct`, by their names."""
 
-ARRAYS = ("step", "emitted", "at_end", "set_of_state", "action", "goto", "rule_length", "rule_origin")
-"""All are int32."""
-
 Numbers = NDArray[np.int32]
 
 
@@ -48,22 +45,23 @@ def serialised(construction: Construction) -> bytes:
             numbers = tuple(texts.setdefault(text, len(texts)) for text in continuations)
             known[continuations] = sets.setdefault(numbers, len(sets))
     set_of_state = np.fromiter((known[one] for one in lexer.continuations), np.int32)
-    arrays = (
-        lexer.step, lexer.emitted, lexer.at_end, set_of_state, machine.action, machine.goto,
-        machine.rule_length, machine.rule_origin,
-    )  # fmt: skip
     content = {
         "terminals": lexer.terminals,
         "ignored": sorted(lexer.ignored),
         "end": machine.terminals[-1],
         "nonterminals": machine.nonterminals,
-        "start": machine.start,
         "texts": list(texts),  # first the sequences, then those of continuations, which are sets of texts
         "sets": list(sets),
-        "sequences": len(lexer.sequences),
         "seconds": seconds,
-        "shapes": [array.shape for array in arrays],
-    }
+        "numbers": (
+            len(lexer.step), len(lexer.sequences), len(machine.action), len(machine.rule_length),
+            machine.start,
+        ),
+    }  # fmt: skip
+    arrays = (
+        lexer.step, lexer.emitted, lexer.at_end, set_of_state, machine.action, machine.goto,
+        machine.rule_length, machine.rule_origin,
+    )  # fmt: skip
     return _framed(content, *(np.ascontiguousarray(array, np.int32).tobytes() for array in arrays))
 
 
@@ -89,62 +87,51 @@ def deserialised(data: bytes) -> Construction:
     if isinstance(content, dict) and content.get("error") in ERRORS:
         raise ERRORS[content["error"]](str(content.get("message")))
     try:
-        arrays = {}
-        for name, shape in zip(ARRAYS, content["shapes"], strict=True):
-            count = math.prod(shape)
-            if min(shape) < 0 or 4 * count > len(data) - begin:
-                raise ValueError(f"an array of the shape {shape}")
-            arrays[name] = np.frombuffer(data, np.int32, count, begin).reshape(shape).copy()
-            begin += 4 * count
-        lexer, machine = _lexer(content, arrays), _machine(content, arrays)
-        seconds = {str(name): float(value) for name, value in content["seconds"].items()}
+        return _construction(content, data, begin)
     except (LookupError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a construction ({type(error).__name__}: {error})") from error
-    if begin != len(data):
-        raise ValueError("a construction with a wrong length")
-    return Construction(lexer, machine, seconds)
 
 
-def _lexer(content: dict[str, Any], arrays: dict[str, Numbers]) -> LexerMachine:
+def _construction(content: dict[str, Any], data: bytes, begin: int) -> Construction:
+    """The construction in a JSON part, and in the arrays that begin at a place."""
+
+    def taken(least: int, bound: int, *shape: int) -> Numbers:
+        """The next array, whose numbers are from `least` to `bound` - 1."""
+        nonlocal begin
+        array = np.frombuffer(data, np.int32, math.prod(shape), begin).reshape(shape).copy()
+        begin += array.nbytes
+        _within(array, least, bound)
+        return array
+
     terminals = tuple(map(str, content["terminals"]))
-    step, emitted, at_end = (arrays[name] for name in ("step", "emitted", "at_end"))
+    nonterminals = tuple(map(str, content["nonterminals"]))
     texts = _lists(content["texts"], len(terminals))
     sets = [tuple(texts[number] for number in one) for one in _lists(content["sets"], len(texts))]
-    n_states, n_sequences = len(step), int(content["sequences"])
-    _within(arrays["set_of_state"], 0, len(sets))
-    _within(step, -1, n_states)
-    _within(emitted, 0, n_sequences)
-    _within(at_end, -1, n_sequences)
-    shapes = (step.shape, emitted.shape, at_end.shape, arrays["set_of_state"].shape)
-    if shapes != ((n_states, 256), (n_states, 256), (n_states,), (n_states,)):
-        raise ValueError(f"a lexer of the shapes {shapes}")
-    if not n_states or not 0 < n_sequences <= len(texts):
+    ((n_lexer, n_sequences, n_parser, n_rules, start),) = _lists([content["numbers"]], 1 << 31)
+    if not n_lexer or not 0 < n_sequences <= len(texts):
         raise ValueError("a lexer without states or sequences")
     if len(set(texts[:n_sequences])) != n_sequences:
         raise ValueError("a lexer with equal sequences")
-    ignored = frozenset(int(number) for number in content["ignored"])
-    if not ignored <= set(range(len(terminals))):
-        raise ValueError("a lexer that ignores unknown terminals")
-    continuations = tuple(sets[number] for number in arrays["set_of_state"].tolist())
-    return LexerMachine(terminals, ignored, step, emitted, tuple(texts[:n_sequences]), at_end, continuations)
-
-
-def _machine(content: dict[str, Any], arrays: dict[str, Numbers]) -> LalrMachine:
-    terminals = (*map(str, content["terminals"]), str(content["end"]))
-    nonterminals = tuple(map(str, content["nonterminals"]))
-    action, goto, length, origin = (arrays[name] for name in ARRAYS[-4:])
-    n_states, start = len(action), int(content["start"])
-    shapes = (action.shape, goto.shape, length.shape, origin.shape)
-    if shapes != ((n_states, len(terminals)), (n_states, len(nonterminals)), (len(length),), (len(length),)):
-        raise ValueError(f"a parser of the shapes {shapes}")
-    _within(action[:, :-1], -len(length), n_states + 1)
-    _within(action, -len(length), n_states + 2)  # the end of input leads to one state beyond the last
-    _within(goto, -1, n_states)
-    _within(length, 0, 1 << 31)
-    _within(origin, 0, len(nonterminals))
-    if not 0 <= start < n_states:
+    if start >= n_parser:
         raise ValueError("a parser without its start")
-    return LalrMachine(terminals, nonterminals, action, goto, length, origin, start)
+    (ignored,) = _lists([content["ignored"]], len(terminals))
+    step, emitted = taken(-1, n_lexer, n_lexer, 256), taken(0, n_sequences, n_lexer, 256)
+    at_end = taken(-1, n_sequences, n_lexer)
+    continuations = tuple(sets[number] for number in taken(0, len(sets), n_lexer).tolist())
+    sequences = tuple(texts[:n_sequences])
+    lexer = LexerMachine(terminals, frozenset(ignored), step, emitted, sequences, at_end, continuations)
+    # the end of input leads to one state beyond the last
+    action = taken(-n_rules, n_parser + 2, n_parser, len(terminals) + 1)
+    _within(action[:, :-1], -n_rules, n_parser + 1)
+    goto = taken(-1, n_parser, n_parser, len(nonterminals))
+    rule_length, rule_origin = taken(0, 1 << 31, n_rules), taken(0, len(nonterminals), n_rules)
+    terminals = (*terminals, str(content["end"]))
+    machine = LalrMachine(terminals, nonterminals, action, goto, rule_length, rule_origin, start)
+    if begin != len(data):
+        raise ValueError("a construction with a wrong length")
+    return Construction(
+        lexer, machine, {str(name): float(value) for name, value in content["seconds"].items()}
+    )
 
 
 def _within(values: Numbers, least: int, bound: int) -> None:
