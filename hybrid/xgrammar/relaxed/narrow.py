@@ -18,7 +18,7 @@ from hybrid.xgrammar.relaxed.narrow_patterns import FORMAT_LIMITS, pattern_limit
 from hybrid.xgrammar.relaxed.objects import LARGEST_COUNT, Gap, large_counts
 from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS
 from hybrid.xgrammar.relaxed.twins import SKIPPED
-from hybrid.xgrammar.relaxed.values import ARRAY_SIGNS, OBJECT_SIGNS
+from hybrid.xgrammar.relaxed.values import parts_of
 
 NO_ESCAPES = "no escape can be written, so no quotation mark, backslash or line end"
 RAW = "control characters other than line ends can be written without escapes, which is not JSON"
@@ -98,32 +98,18 @@ def constant_limit(values: list[Any]) -> str:
     """Return `BEYOND` or `AS_DOUBLE` if XGrammar writes a number in the values with another value or
     spelling."""
     limit = ""
-    waiting = list(values)
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, float):
-            if Decimal(format(one, ".17g")) != Decimal(repr(one)):
-                limit = AS_DOUBLE
-        elif isinstance(one, int):
-            if not -EXACT <= one < EXACT:
-                return BEYOND
-        elif isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
+    for one in parts_of(values):
+        if isinstance(one, float) and Decimal(format(one, ".17g")) != Decimal(repr(one)):
+            limit = AS_DOUBLE
+        if isinstance(one, int) and not -EXACT <= one < EXACT:
+            return BEYOND
     return limit
 
 
 def several_keys(values: list[Any]) -> bool:
     """Whether some value contains an object with several keys, which can only be written in one order."""
-    waiting = [one for one in values if isinstance(one, (dict, list))]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict) and len(one) > 1:
-            return True
-        inner = one.values() if isinstance(one, dict) else one
-        waiting.extend(below for below in inner if isinstance(below, (dict, list)))
-    return False
+    containers = (one for one in values if isinstance(one, (dict, list)))
+    return any(isinstance(one, dict) and len(one) > 1 for one in parts_of(containers))
 
 
 def array_limits(node: dict[str, Any]) -> Iterator[Gap]:
@@ -184,13 +170,3 @@ def is_closed(node: dict[str, Any], one: str) -> bool:
     if "additionalProperties" in node or "unevaluatedProperties" in node:
         return False
     return not ("propertyNames" in node and not node.get("properties")) or bool(node.get("patternProperties"))
-
-
-def assumed_type(node: dict[str, Any]) -> tuple[str, Gap]:
-    """Find the type that XGrammar infers for a schema without ``type`` ("" if it allows any value), and the
-    keyword from which it does."""
-    for signs, kind in ((OBJECT_SIGNS, "object"), (ARRAY_SIGNS, "array")):
-        for sign in signs:
-            if sign in node:
-                return kind, Gap(sign, f"without a type, only {kind}s can be written here")
-    return "", Gap("", "")

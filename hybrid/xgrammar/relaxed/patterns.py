@@ -51,8 +51,8 @@ _ESCAPE = r"\\(?:[xu]\{(?:[^}]*\})?|x.{0,2}|u.{0,4}|c.?|.?)"
 _LETTER = re.compile(f"({_ESCAPE})|.", re.DOTALL)
 _PIECE = re.compile(
     rf"""
-    (?P<escape>{_ESCAPE}) | (?P<brackets>\[(?:\\.?|[^\]\\])*\]?) | (?P<opening>\((?:\?(?:P?<|[:=!])?)?)
-    | (?P<quantifier>[*+?]|\{{(?:[^}}]*\}})?) | (?P<mark>[)|^$]) | (?P<any>\.) | .
+    [^\\[(*+?{{)|^$.] | (?P<escape>{_ESCAPE}) | (?P<class>\[(?:\\.?|[^\]\\])*\]?|\.)
+    | (?P<quantifier>[*+?]|\{{(?:[^}}]*\}})?) | (?P<mark>[)|^$]) | (?P<opening>\((?:\?(?:P?<|[:=!])?)?)
     """,
     re.DOTALL | re.VERBOSE,
 )
@@ -83,8 +83,8 @@ class Item(NamedTuple):
     """
 
     piece: Piece
-    inside: int = 0
-    quantifier: str = ""
+    inside: int
+    quantifier: str
 
 
 def pattern_gap(pattern: str) -> str:
@@ -102,13 +102,13 @@ def pattern_gap(pattern: str) -> str:
     quantifiers = [piece.text if piece.kind == "quantifier" else "" for piece in pieces]
     if any(first and second not in ("", "?") for first, second in pairwise(quantifiers)):
         return "quantifiers of quantifiers are applied one after the other"
-    if folded(pieces, _end_of, max) == SKIPS:
+    if ")?" in pattern and folded(pieces, _end_of, max) == SKIPS:
         return "of an optional group that ends with a repeat, XGrammar allows the repeat alone"
-    if INSIDE in (
-        folded(pieces, _anchors, max),
-        folded(pieces, lambda items: _anchors(items[::-1], "$"), max),
-    ):
-        return "anchors in the middle are ignored"
+    kinds = [piece.kind for piece in pieces]
+    if kinds.count("^") + kinds.count("$") > (kinds[:1] == ["^"]) + (kinds[-1:] == ["$"]):
+        behind = folded(pieces, _anchors, max)
+        if INSIDE in (behind, folded(pieces, lambda items: _anchors(items[::-1], "$"), max)):
+            return "anchors in the middle are ignored"
     if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
         return RAW
     return ""
@@ -134,16 +134,12 @@ def split(pattern: str) -> list[Piece]:
 
 
 def _piece(text: str, group: str | None) -> Piece:
+    if group is None:
+        return Piece("character", text, text)
     if group == "escape":
         is_class = text[1:] and text[1:] in CLASS_LETTERS
         return Piece("class", text) if is_class else Piece("character", text, _escaped(text))
-    if group in ("brackets", "any"):
-        return Piece("class", text)
-    if group == "opening":
-        return Piece("(", text)
-    if group == "mark":
-        return Piece(text, text)
-    return Piece("quantifier", text) if group == "quantifier" else Piece("character", text, text)
+    return Piece({"mark": text, "opening": "("}.get(group, group), text)
 
 
 def _escaped(text: str) -> str:
@@ -176,22 +172,20 @@ def folded(
     ends = [Piece(")", "")] * (
         1 + sum(piece.kind == "(" for piece in pieces)
     )  # of groups without an end, too
-    for piece in [*pieces, *ends]:
+    for piece, after in pairwise([*pieces, *ends, Piece("", "")]):
+        quantifier = after.text if after.kind == "quantifier" else ""
         if piece.kind == "(":
             outside.append((choices, items))
             choices, items = [], []
-        elif piece.kind == "quantifier":
-            if items and not items[-1].quantifier:
-                items[-1] = items[-1]._replace(quantifier=piece.text)
         elif piece.kind == "|":
             choices.append(sequence(items))
             items = []
         elif piece.kind == ")":
-            group = Item(piece, choice([*choices, sequence(items)]))
+            group = Item(piece, choice([*choices, sequence(items)]), quantifier)
             choices, items = outside.pop() if outside else ([], [])
             items.append(group)
-        else:
-            items.append(Item(piece))
+        elif piece.kind != "quantifier":
+            items.append(Item(piece, 0, quantifier))
     return items[-1].inside
 
 

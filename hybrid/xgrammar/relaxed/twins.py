@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid.xgrammar.relaxed.keywords import APPLIES
-from hybrid.xgrammar.relaxed.values import key_of
+from hybrid.xgrammar.relaxed.values import key_of, parts_of
 
 SKIPPED = frozenset(
     {
@@ -51,16 +51,7 @@ def is_typed(node: dict[str, Any]) -> bool:
 def has_forged_names(root: Any) -> bool:
     """Whether a name contains a quotation mark and a colon. XGrammar writes names into its texts without
     escapes, so that such a name may look like several members."""
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            if any('":' in name for name in node):
-                return True
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return False
+    return any('":' in name for part in parts_of([root]) if isinstance(part, dict) for name in part)
 
 
 def find_twins(root: Any) -> dict[int, str]:

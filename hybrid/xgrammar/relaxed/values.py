@@ -9,7 +9,7 @@ kinds" and "not exclusive". Nothing here is recursive, because schemas may be de
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,9 +20,11 @@ COPIED_AT_ONCE = 16
 DISCRIMINATORS = 32
 LARGEST = 2**64
 
-OBJECT_SIGNS = ("properties", "additionalProperties", "unevaluatedProperties")
-ARRAY_SIGNS = ("items", "prefixItems", "unevaluatedItems")
-"""Keywords from which XGrammar infers that a schema without ``type`` is for objects, or else for arrays."""
+SIGNS = {
+    "properties": "object", "additionalProperties": "object", "unevaluatedProperties": "object",
+    "items": "array", "prefixItems": "array", "unevaluatedItems": "array",
+}  # fmt: skip
+"""The types that XGrammar infers from keywords if a schema has no ``type``: the first that it has decides."""
 
 
 def kind_of(value: Any) -> str:
@@ -38,6 +40,24 @@ def kind_of(value: Any) -> str:
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
+
+
+def parts_of(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield JSON values and all values in them, at any depth, in no particular order."""
+    waiting = list(values)
+    while waiting:
+        one = waiting.pop()
+        yield one
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
+def sign_of(node: dict[str, Any]) -> str | None:
+    """Return the keyword from which XGrammar infers the type of a schema without ``type``; None if it allows
+    any value."""
+    return next((sign for sign in SIGNS if sign in node), None)
 
 
 def covers(types: Iterable[str], kinds: Iterable[str]) -> bool:
@@ -265,9 +285,8 @@ class Kinds:
             return frozenset(types_of(node))
         if default:
             return frozenset({default})
-        if any(sign in node for sign in OBJECT_SIGNS):
-            return frozenset({"object"})
-        return frozenset({"array"}) if any(sign in node for sign in ARRAY_SIGNS) else ALL
+        sign = sign_of(node)
+        return ALL if sign is None else frozenset({SIGNS[sign]})
 
     def _allowed(self, node: dict[str, Any], waiting: list[Any], default: str) -> frozenset[str]:
         del default

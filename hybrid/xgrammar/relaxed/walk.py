@@ -17,7 +17,6 @@ from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle
 from hybrid.xgrammar.relaxed.narrow import (
     BEYOND,
     array_limits,
-    assumed_type,
     constant_limit,
     is_closed,
     needs_order,
@@ -32,12 +31,14 @@ from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
 from hybrid.xgrammar.relaxed.twins import find_twins, is_typed, skipped_names
 from hybrid.xgrammar.relaxed.values import (
     ALL,
+    SIGNS,
     Kinds,
     covers,
     decoded_names,
     key_of,
     kind_of,
     local_targets,
+    sign_of,
     types_of,
 )
 
@@ -169,38 +170,35 @@ class Walk:
             for node, path in self._parts:
                 if id(node) in twins:
                     self._list(path, twins[id(node)], TWIN)
-                    self._limit(path, Gap(twins[id(node)], TWIN))
+                    self._limit(path, twins[id(node)], TWIN)
         self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
         self._limit_all(self._ordered, "keys can only be written in the order in which they are listed here")
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
 
-    def _list(self, path: Path, keyword: str, reason: str, *more: str) -> None:
-        one = Relaxation(self._pointer_to((path, keyword), more), keyword, reason)
-        if self._characters < 0:
-            one = Relaxation("", "", MORE)
-        self._found.setdefault(one[:2], one)
+    def _list(self, path: Path, keyword: str, reason: str, inside: str = "") -> None:
+        self._add(self._found, Relaxation, path, keyword, reason, inside)
 
-    def _limit(self, path: Path, gap: Gap) -> None:
-        pointer = self._pointer_to((path, gap.keyword), tuple(filter(None, [gap.inside])))
-        one = Narrowing(pointer, gap.keyword, gap.reason)
-        if self._characters < 0:
-            one = Narrowing("", "", MORE)
-        self._narrowed.setdefault(one[:2], one)
+    def _limit(self, path: Path, keyword: str, reason: str, inside: str = "") -> None:
+        self._add(self._narrowed, Narrowing, path, keyword, reason, inside)
 
-    def _pointer_to(self, path: Path, more: tuple[str, ...]) -> str:
-        """Return a pointer, and count its characters. If there are too many, return an empty one."""
-        if self._characters < 0:
-            return ""
-        pointer = _pointer(path, more)
-        self._characters -= len(pointer)
-        return pointer
+    def _add(
+        self, found: dict[tuple[str, str], Any], kind: type[Relaxation | Narrowing], path: Path, keyword: str,
+        reason: str, inside: str,
+    ) -> None:  # fmt: skip
+        """List a keyword, or a key below it, unless the pointers have too many characters already."""
+        pointer = ""
+        if self._characters >= 0:
+            pointer = _pointer(((path, keyword), inside) if inside else (path, keyword))
+            self._characters -= len(pointer)
+        one = kind(pointer, keyword, reason) if self._characters >= 0 else kind("", "", MORE)
+        found.setdefault(one[:2], one)
 
     def _limit_all(self, places: list[tuple[Path, str]], reason: str) -> None:
         """List a narrowing that concerns many places once."""
         if places:
-            path, keyword = places[0]
+            _, keyword = places[0]
             more = f" (here, and at {len(places) - 1} more places)" if len(places) > 1 else ""
-            pointer = _pointer((path, keyword), ())
+            pointer = _pointer(places[0])
             self._narrowed[pointer, reason] = Narrowing(pointer, keyword, reason + more, True)
 
     def _visit(self, schema: Any, path: Path, *more: Any, default: str = "") -> None:
@@ -211,7 +209,7 @@ class Walk:
     def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
         """Examine a part, and take the branch that XGrammar takes."""
         for keyword in sorted(self._unknown & node.keys()):
-            self._limit(path, Gap(keyword, OTHER_DRAFT))
+            self._limit(path, keyword, OTHER_DRAFT)
         if "$ref" in node:
             self._reference(node, path)
         elif "const" in node:
@@ -234,9 +232,9 @@ class Walk:
         elif node.get("type") or default:
             for one in types_of(node) or [default]:
                 self._typed(node, path, one)
-        elif (assumed := assumed_type(node))[0]:
-            self._limit(path, assumed[1])
-            self._typed(node, path, assumed[0])
+        elif (sign := sign_of(node)) is not None:
+            self._limit(path, sign, f"without a type, only {SIGNS[sign]}s can be written here")
+            self._typed(node, path, SIGNS[sign])
         else:
             self._rest(node, path, ALL, frozenset(), ANY)
 
@@ -275,7 +273,7 @@ class Walk:
     def _constants(self, node: dict[str, Any], path: Path, branch: str, values: list[Any]) -> None:
         limit = constant_limit(values)
         if limit:
-            self._limit(path, Gap(branch, limit))
+            self._limit(path, branch, limit)
             if limit == BEYOND:
                 self._list(path, branch, limit)
         if several_keys(values):
@@ -316,9 +314,9 @@ class Walk:
             gaps = object_gaps(node, self._kinds, self._strict_mode, self._any_order)
             limits = object_limits(node, is_open(node, self._strict_mode))
         for gap in gaps:
-            self._list(path, gap.keyword, gap.reason, *filter(None, [gap.inside]))
+            self._list(path, *gap)
         for limit in limits:
-            self._limit(path, limit)
+            self._limit(path, *limit)
         if self._strict_mode and one in ("array", "object") and is_closed(node, one):
             signs = ("properties", "patternProperties", "prefixItems", "type")
             self._closed.append((path, next((sign for sign in signs if sign in node), "")))
@@ -341,8 +339,8 @@ class Walk:
             self._ordered.append((path, "properties"))
 
 
-def _pointer(path: Path, more: tuple[str, ...]) -> str:
-    tokens = list(reversed(more))
+def _pointer(path: Path) -> str:
+    tokens = []
     while path is not None:
         path, key = path
         tokens.append(str(key))
