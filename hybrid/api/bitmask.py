@@ -94,35 +94,6 @@ class Rows:
         return index
 
 
-class TensorRows(Rows):
-    """The rows of a tensor, remembered between calls: while `is_current` is true, no new check is necessary.
-
-    `is_current` compares the tensor's memory, shape and strides. The views keep the storage alive, but that
-    is not enough: `share_memory_` frees the memory of a storage that is in use. The tensor itself is not kept
-    alive; the owner of the rows knows which tensor they belong to.
-
-    Attributes:
-        stride: words from the start of one row to the next.
-        pointer, shape: those of the tensor when it was checked. `shape` is None if it was not contiguous,
-            so that it is always checked again.
-    """
-
-    def __init__(self, bitmask: torch.Tensor, width: int, size: int) -> None:
-        super().__init__(bitmask, width, size)
-        self.stride = bitmask.stride(0) if bitmask.ndim == 2 else width
-        self.pointer = bitmask.data_ptr()
-        self.shape = bitmask.shape if bitmask.is_contiguous() else None
-
-    def is_current(self, bitmask: Any) -> bool:
-        """Whether the tensor still has the same memory, shape, strides and type."""
-        return bool(
-            bitmask.data_ptr() == self.pointer
-            and bitmask.shape == self.shape
-            and bitmask.is_contiguous()
-            and bitmask.dtype is WORDS
-        )
-
-
 def row_number(index: Any) -> int:
     """The number of a row as an `int`.
 

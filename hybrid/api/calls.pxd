@@ -5,7 +5,7 @@ cdef class CheckedBitmask:
     cdef Py_ssize_t address, row_stride, count, impl, storage
     cdef Py_ssize_t[14] geometry
     cdef bint shows_changes
-    cdef object rows
+    cdef object rows, shape
 
     cdef int record(self, object bitmask, object rows) except -1
     cdef int copy_from(self, CheckedBitmask other) except -1

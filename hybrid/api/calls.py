@@ -26,7 +26,7 @@ from cython.cimports.hybrid.classifier.cached_sequence import CachedSequence, ma
 from cython.cimports.hybrid.classifier.rows import copy_row, fetch_row
 
 from equivalence import forks
-from hybrid.api.bitmask import TensorRows
+from hybrid.api.bitmask import WORDS, Rows
 from hybrid.api.tensor_layout import find_layout
 
 check_source(__name__)
@@ -59,9 +59,14 @@ check."""
 class CheckedBitmask:
     """The rows of a bitmask, and what shows whether they are still valid.
 
+    The rows keep the storage of the tensor alive, but that is not enough: `share_memory_` frees the memory of
+    a storage that is in use. The tensor itself is not kept alive.
+
     Attributes:
         rows: the rows when the tensor was checked; `None` if none was.
         address, row_stride, count: address of the first row, bytes from one row to the next, number of rows.
+        shape: the tensor's shape; `None` if it was not contiguous, so that it is always checked again unless
+            `shows_changes` is true.
         shows_changes: whether a change of the tensor can be seen in its memory.
         impl, storage, geometry: the tensor's C++ object, its storage, and the words read there.
     """
@@ -71,9 +76,9 @@ class CheckedBitmask:
     def record(self, bitmask: object, rows: object) -> cython.int:
         """Record a tensor whose rows were just checked."""
         self.rows = rows
-        self.address = rows.pointer
-        self.row_stride = 4 * rows.stride
+        self.address, self.row_stride = rows.place
         self.count = rows.count
+        self.shape = bitmask.shape if bitmask.is_contiguous() else None
         self.shows_changes = False
         if OF_OBJECT > 0 and type(bitmask) is torch.Tensor and 0 < bitmask.ndim <= 2:
             self.impl = word(cython.cast(cython.Py_ssize_t, cython.cast(cython.p_void, bitmask)) + OF_OBJECT)
@@ -88,7 +93,7 @@ class CheckedBitmask:
     @cython.exceptval(-1, check=False)
     def copy_from(self, other: CheckedBitmask) -> cython.int:
         """Copy another record."""
-        self.rows = other.rows
+        self.rows, self.shape = other.rows, other.shape
         self.address, self.row_stride, self.count = other.address, other.row_stride, other.count
         self.shows_changes, self.impl, self.storage = other.shows_changes, other.impl, other.storage
         for i in range(14):
@@ -103,7 +108,12 @@ class CheckedBitmask:
         If `shows_changes` is false, `bitmask` must be the recorded tensor itself.
         """
         if not self.shows_changes:
-            return self.rows.is_current(bitmask)
+            return (
+                bitmask.data_ptr() == self.address
+                and bitmask.shape == self.shape
+                and bitmask.is_contiguous()
+                and bitmask.dtype is WORDS
+            )
         # Each address is read only after it was compared with a valid one. It is still valid, because the
         # tensor keeps it alive, or, for another tensor, because our rows keep the same storage alive.
         if (
@@ -149,7 +159,7 @@ class Calls(CheckedBitmask):
         self.sequence = follower if isinstance(follower, CachedSequence) else None
         self.follower = follower
 
-    def remember(self, bitmask: Any, rows: TensorRows | None) -> None:
+    def remember(self, bitmask: Any, rows: Rows | None) -> None:
         """Remember a tensor, so that the next call need not check it again unless it changed.
 
         Args:
@@ -166,7 +176,7 @@ class Calls(CheckedBitmask):
             shared.copy_from(self)
             LAST[0] = shared
 
-    def remembered(self, bitmask: object) -> TensorRows | None:
+    def remembered(self, bitmask: object) -> Rows | None:
         """The rows of the tensor if this matcher, or any other, used it last and it has not changed; else
         None."""
         if bitmask is None:

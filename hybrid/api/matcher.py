@@ -22,7 +22,7 @@ from equivalence import ArgumentError, HybridError
 from equivalence.arguments import flag, integer, integer_from
 from equivalence.deadline import Deadline
 from equivalence.network import dialect
-from hybrid.api.bitmask import Rows, TensorRows, row_number
+from hybrid.api.bitmask import Rows, row_number
 from hybrid.api.calls import Calls, count_masks
 from hybrid.api.draft_tree import traverse
 from hybrid.classifier.follower import ClassifierFollower
@@ -171,10 +171,9 @@ class GrammarMatcher(Calls):
         rows: Rows | None = self.remembered(bitmask)
         if rows is None:
             self.remember(None, None)
-            if not isinstance(bitmask, torch.Tensor):
-                return Rows(bitmask, self._width, self._size)
-            rows = TensorRows(bitmask, self._width, self._size)
-            self.remember(bitmask, rows)
+            rows = Rows(bitmask, self._width, self._size)
+            if isinstance(bitmask, torch.Tensor):
+                self.remember(bitmask, rows)
         return rows
 
     # tokens and text
