@@ -56,31 +56,27 @@ def unknown_to(named: Any) -> frozenset[str]:
     return frozenset()
 
 
-def counted_length(node: dict[str, Any]) -> str:
-    """Return the keyword because of which XGrammar counts the characters of strings; empty if it does not
-    count."""
-    if node.get("format") in FORMAT_GAPS or "pattern" in node or node.get("maxLength") == 0:
-        return ""
+def read_of_string(node: dict[str, Any]) -> str:
+    """Return the keyword that decides which strings XGrammar writes; empty if it writes all. Of ``format``,
+    ``pattern`` and lengths, it reads only the first one that is present and known."""
+    if node.get("format") in FORMAT_GAPS:
+        return "format"
+    if "pattern" in node:
+        return "pattern"
     if -1 < node.get("maxLength", -1) <= LARGEST_COUNT:
-        return "maxLength"
+        return "maxLength" if node["maxLength"] else ""
     return "minLength" if node.get("minLength", 0) > 0 else ""
 
 
 def string_limits(node: dict[str, Any]) -> Iterator[Gap]:
-    """Find the limits of strings. Of ``format``, ``pattern`` and lengths, XGrammar reads only the first one
-    that is present and known."""
-    name = node.get("format")
-    if name in FORMAT_GAPS:
-        if name in FORMAT_LIMITS:
-            yield Gap("format", FORMAT_LIMITS[name])
-    elif "pattern" in node:
-        limit = pattern_limit(node["pattern"])
-        if limit:
-            yield Gap("pattern", limit)
+    """Find the limits of strings."""
+    keyword = read_of_string(node)
+    if keyword == "format":
+        limit = FORMAT_LIMITS.get(node["format"], "")
     else:
-        keyword = counted_length(node)
-        if keyword:
-            yield Gap(keyword, NO_ESCAPES)
+        limit = pattern_limit(node["pattern"]) if keyword == "pattern" else NO_ESCAPES
+    if keyword and limit:
+        yield Gap(keyword, limit)
 
 
 def number_limits(node: dict[str, Any]) -> Iterator[Gap]:

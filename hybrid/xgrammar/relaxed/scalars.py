@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hybrid.xgrammar.relaxed.keywords import is_idle, is_multiple
-from hybrid.xgrammar.relaxed.narrow import RAW, counted_length
+from hybrid.xgrammar.relaxed.narrow import RAW, read_of_string
 from hybrid.xgrammar.relaxed.objects import NEXT_TO, Gap
 from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS, pattern_gap
 
@@ -21,26 +21,22 @@ WIDEST_RANGE = 10_000
 
 
 def string_gaps(node: dict[str, Any]) -> Iterator[Gap]:
-    """Find the gaps of strings. Of ``format``, ``pattern`` and lengths, XGrammar reads only the first one
-    that is present and known."""
-    winner = ""
+    """Find the gaps of strings."""
+    read = read_of_string(node)
     if "format" in node:
         gap = FORMAT_GAPS.get(node["format"], "XGrammar does not know this format")
         if gap:
             yield Gap("format", gap)
-        winner = "format" if node["format"] in FORMAT_GAPS else ""
-    if "pattern" in node and not winner:
-        winner = "pattern"
+    if read == "pattern":
         gap = pattern_gap(node["pattern"])
         if gap:
             yield Gap("pattern", gap)
-    if winner:
+    if read in ("format", "pattern"):
         for keyword in ("pattern", "minLength", "maxLength"):
-            if keyword in node and keyword != winner and not is_idle(keyword, node):
-                yield Gap(keyword, NEXT_TO.format(winner))
-    counted = counted_length(node)
-    if counted:
-        yield Gap(counted, RAW)
+            if keyword in node and keyword != read and not is_idle(keyword, node):
+                yield Gap(keyword, NEXT_TO.format(read))
+    elif read:
+        yield Gap(read, RAW)
 
 
 def integer_gaps(node: dict[str, Any]) -> Iterator[Gap]:
