@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import ArgumentError, GrammarError, HybridError, StrategyError
+from equivalence import ArgumentError, GrammarError, StrategyError
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_serialised
@@ -30,7 +30,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.messages import shortened, way_out
+from hybrid.xgrammar.messages import refusals, way_out
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -124,15 +124,10 @@ class Parsed(Request):
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         """XGrammar's grammar."""
 
-    @contextmanager
-    def refusals(self) -> Iterator[None]:
+    def refusals(self) -> AbstractContextManager[None]:
         """Raise errors of XGrammar as `GrammarError`."""
-        try:
-            yield
-        except HybridError:
-            raise
-        except (RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            raise GrammarError(f"XGrammar refuses the {self.title}: {shortened(error)}") from error
+        kinds = RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError
+        return refusals(f"refuses the {self.title}", kinds)
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         deadline.check(f"waiting for XGrammar's parser of the {self.title}")

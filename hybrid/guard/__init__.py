@@ -24,7 +24,7 @@ from typing import Any
 
 import xgrammar
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, forks
+from equivalence import BudgetExceeded, GrammarError, forks
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import N_TOKENS, Optimise, Wanted, optimised_text
@@ -39,7 +39,7 @@ from hybrid.guard.estimate import (
 from hybrid.guard.lark_serialisation import Construction, deserialised
 from hybrid.guard.recursion import may_be_ambiguous
 from hybrid.values.budget import Budget
-from hybrid.xgrammar.messages import shortened
+from hybrid.xgrammar.messages import refusals, shortened
 
 __all__ = ["Guard"]
 
@@ -73,6 +73,8 @@ integers."""
 READ_SECONDS = 45e-9
 """Seconds for each byte of a serialised grammar that XGrammar reads in this process (15 ns), and writes again
 so that we can read it (31 ns). Neither can be interrupted. Measured for 1 to 13 MB."""
+
+CANNOT_COMPILE = "cannot compile the grammar"
 
 _users: weakref.WeakSet[Guard] = weakref.WeakSet()
 _users_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
@@ -188,7 +190,7 @@ class Guard:
         phase = "XGrammar's compiler of the grammar"
         deadline.check(phase)
         tokens, stop_token_ids, longest = vocabulary
-        try:
+        with refusals(CANNOT_COMPILE):
             left = deadline.left
             limit = left if self.refuse_over is None else self.refuse_over
             estimate = self._compiling(grammar, len(tokens), longest, limit)
@@ -205,10 +207,6 @@ class Guard:
                 self._in_worker(task, estimate, deadline, phase, "grammar")
                 deadline.check(phase)
             return compiler.compile_grammar(grammar)
-        except HybridError:
-            raise
-        except RuntimeError as error:
-            raise cannot_compile(error) from error
 
     def optimise(self, deadline: Deadline) -> Optimise:
         """Return a function that makes the texts of `equivalence.network.optimised` until the deadline.
@@ -221,7 +219,7 @@ class Guard:
             deadline.check(phase)
             estimate = self._optimising(wanted)
             self._refuse(estimate, phase)
-            try:
+            with refusals(CANNOT_COMPILE):
                 if not estimate.is_deep and estimate.seconds <= QUICK_SECONDS:
                     most = min(QUICK_BYTES, wanted.most_bytes)
                     found = optimised_text(wanted._replace(most_bytes=most))
@@ -233,10 +231,6 @@ class Guard:
                 )
                 if answer is None:
                     return optimised_text(wanted)
-            except HybridError:
-                raise
-            except RuntimeError as error:
-                raise cannot_compile(error) from error
             deadline.check(phase)
             return answer.decode("utf-8", "surrogatepass") or None
 
@@ -312,8 +306,3 @@ class Guard:
                     f"raise Budget.seconds, or simplify the {title}"
                 ) from error
             return None
-
-
-def cannot_compile(error: RuntimeError) -> GrammarError:
-    """The error for one of XGrammar's compiler."""
-    return GrammarError(f"XGrammar cannot compile the grammar: {shortened(error)}")

@@ -1,6 +1,7 @@
 """XGrammar's messages, for users: without time stamps and places in its source.
 
-What: `shortened` returns the message of an error; `way_out` says what to do about it, if that is known.
+What: `refusals` raises XGrammar's errors as ours, `shortened` returns the message of one; `way_out` says what
+to do about it, if that is known.
 When: if XGrammar refuses a grammar, a schema, a tag or a regular expression.
 Limits: unknown messages are passed on unchanged.
 """
@@ -8,9 +9,11 @@ Limits: unknown messages are passed on unchanged.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
+from equivalence.errors import GrammarError, HybridError
 from equivalence.json_text import fault_of
 
 MESSAGE_CHARACTERS = 1_000
@@ -31,6 +34,22 @@ def shortened(error: BaseException) -> str:
         return text
     half = MESSAGE_CHARACTERS // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+@contextmanager
+def refusals(what: str, kinds: tuple[type[Exception], ...] = (RuntimeError,)) -> Iterator[None]:
+    """Raise XGrammar's errors in a ``with`` statement as `GrammarError`; ours pass.
+
+    Args:
+        what: what XGrammar does, for the message: "refuses the grammar".
+        kinds: the types of its errors.
+    """
+    try:
+        yield
+    except HybridError:
+        raise
+    except kinds as error:
+        raise GrammarError(f"XGrammar {what}: {shortened(error)}") from error
 
 
 def way_out(message: str, title: str, text: object, options: Iterable[str] = ()) -> str | None:
