@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import ranges, starts_of
 from equivalence.network import serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
@@ -337,20 +338,10 @@ def _written_patterns(grammar: ParsedGrammar, n_tokens: int) -> float:
 def _characters(data: NDArray[np.int64], classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Count the characters in the ranges of each class, [type, length, excludes, first, last, first, last
     ...]."""
-    if not len(classes):
-        return np.zeros(0, np.int64)
-    is_odd = np.arange(len(data)) & 1
-    sums = np.zeros((2, len(data) + 1), np.int64)
-    np.cumsum(np.where(is_odd, 0, data), out=sums[0, 1:])
-    np.cumsum(np.where(is_odd, data, 0), out=sums[1, 1:])
-    begins = classes + 3
-    ends = np.maximum(classes + 2 + data[classes + 1], begins)
-    firsts, lasts = begins & 1, (begins + 1) & 1
-    return np.asarray(
-        (sums[lasts, ends] - sums[lasts, begins])
-        - (sums[firsts, ends] - sums[firsts, begins])
-        + (ends - begins) // 2
-    )
+    begins, places = ranges(np.zeros_like(classes), np.maximum(data[classes + 1] - 1, 0) // 2)
+    first = np.repeat(classes + 3, np.diff(begins)) + 2 * places
+    sums = starts_of(data[first + 1] - data[first] + 1)
+    return sums[begins[1:]] - sums[begins[:-1]]
 
 
 def _written_out(grammar: ParsedGrammar, shares: dict[int, float]) -> tuple[float, int, int]:
