@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from functools import cache, cached_property
 from typing import Any
+from urllib.parse import unquote, urljoin
 
 from equivalence import forks
 from equivalence.arguments import shown
@@ -30,6 +32,8 @@ from hybrid.json_schema.languages.limits import check_deadline
 
 _DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
 _REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
+
+_INDEX = re.compile("0|[1-9][0-9]*")
 
 _RECURSIVE = "$recursiveAnchor"
 
@@ -186,10 +190,13 @@ class References:
         check_deadline()
         try:
             found = self._lookup(resolver, keyword, name)
+            is_strict = _is_strict(found.resolver, resolver._base_uri, name)
         except RecursionError:
             raise
         except Exception as error:  # `referencing` lets errors of several types through
             raise LookupError(name) from error
+        if not is_strict:
+            raise LookupError(name)
         if not self._is_of_this_draft(found.resolver):
             raise OtherDraft(name)
         self._entered[id(found.contents), id(found.resolver)] = found.contents, found.resolver
@@ -318,9 +325,24 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
 def _absolute(resolver: Any, name: str) -> str:
     """Return the absolute address of a reference."""
-    from urllib.parse import urljoin
-
     return f"{resolver._base_uri}{name}" if name.startswith("#") else urljoin(resolver._base_uri, name)
+
+
+def _is_strict(resolver: Any, base_uri: str, name: str) -> bool:
+    """Whether each part of a JSON pointer that leads somewhere is a key, or an index as RFC 6901 writes it.
+    `referencing` also takes `-1`, `01` and characters of texts."""
+    address, _, pointer = name.partition("#")
+    if not pointer.startswith("/"):
+        return True
+    contents = _contents_of(resolver, urljoin(base_uri, address) if address else base_uri)
+    for part in unquote(pointer[1:]).split("/"):
+        if isinstance(contents, Mapping):
+            contents = contents[part.replace("~1", "/").replace("~0", "~")]
+        elif isinstance(contents, list) and _INDEX.fullmatch(part):
+            contents = contents[int(part)]
+        else:
+            return False
+    return True
 
 
 def _plain(resolver: Any, name: str) -> Any:
