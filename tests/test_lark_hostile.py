@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equivalence import BudgetExceeded, GrammarError, UnsupportedGrammar
+from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
 from equivalence.deadline import Deadline
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.cli.shipped_grammars import shipped_grammar
@@ -27,6 +27,7 @@ from hybrid.guard.lark_construction import answer, construct
 from hybrid.guard.lark_serialisation import deserialised, serialised
 from hybrid.guard.process import is_lost_for_memory
 from hybrid.testing.mask_comparison import flags_of
+from hybrid.xgrammar.messages import MESSAGE_CHARACTERS
 from tests.classifiers import vocabulary_of
 from tests.lark_oracle import SMALL_GRAMMARS
 from tests.test_lark_estimate import numbered
@@ -140,6 +141,13 @@ def test_the_other_process_raises_the_same_errors() -> None:
             construct(text, "start", 50_000)
     with pytest.raises(BudgetExceeded, match="more than 5 states"):
         Guard(Budget(states=5)).lark('start: "abcdefghi"', "start", Deadline(60))
+
+
+@pytest.mark.parametrize("text", ["start: {}", "%declare {}\nstart: {}", "start: {}\n{}: /^a/"])
+def test_long_names_are_cut_in_messages(text: str, warm: GrammarCompiler) -> None:
+    with pytest.raises(HybridError) as refused:
+        warm.compile_lark(text.replace("{}", "A" * 50_000))
+    assert len(str(refused.value)) < MESSAGE_CHARACTERS + 10
 
 
 def test_parsers_with_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from equivalence import Vocabulary
 from equivalence.deadline import Deadline
+from equivalence.errors import HybridError
 from equivalence.lark.classes import FactoredClasses, factored_classes
 from equivalence.lark.lalr import LalrMachine
 from equivalence.lark.lexer import LexerMachine
 from hybrid.guard import Guard
 from hybrid.lark.source import LarkGrammar
 from hybrid.values.budget import Budget
+from hybrid.xgrammar.messages import shortened
 
 
 class Built(NamedTuple):
@@ -40,7 +42,11 @@ def build(
         BudgetExceeded: it needs more states, sequences or bytes than the budget allows, or the time ran out.
     """
     deadline.check("waiting for Lark")
-    lexer, machine, seconds = guard.lark(*grammar, deadline)
+    try:
+        lexer, machine, seconds = guard.lark(*grammar, deadline)
+    except HybridError as error:
+        error.args = (shortened(error),)  # it may name long names, and Lark quotes patterns
+        raise
     classes = factored_classes(
         lexer, machine, vocabulary, max_sequences=budget.states, max_bytes=budget.bytes, deadline=deadline
     )

@@ -2,7 +2,7 @@
 
 What: `refusals` raises XGrammar's errors as ours, `shortened` returns the message of one; `way_out` says what
 to do about it, if that is known.
-When: if XGrammar refuses a grammar, a schema, a tag or a regular expression.
+When: if XGrammar refuses a grammar, a schema, a tag or a regular expression, or a Lark grammar is refused.
 Limits: unknown messages are passed on unchanged.
 """
 
@@ -17,7 +17,7 @@ from equivalence.errors import GrammarError, HybridError
 from equivalence.json_text import fault_of
 
 MESSAGE_CHARACTERS = 1_000
-"""The most characters of a message that are kept: XGrammar quotes whole schemas."""
+"""The most characters of a message that are kept: XGrammar quotes whole schemas, and Lark long names."""
 
 TYPES = "array", "boolean", "integer", "null", "number", "object", "string"
 
@@ -28,7 +28,7 @@ _FILE_NAME = re.compile(r"[\w./\\~:-]+\.[A-Za-z]\w*")
 
 
 def shortened(error: BaseException) -> str:
-    """Return the message of an XGrammar error, without most of the text that it quotes."""
+    """Return the message of an error of XGrammar or Lark, without most of the text that it quotes."""
     text = _PLACE.sub("", str(error)).strip() or f"{type(error).__name__} without a message"
     if len(text) <= MESSAGE_CHARACTERS:
         return text
