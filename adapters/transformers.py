@@ -94,6 +94,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         ArgumentError: an argument has another type, or a number is below 0; or ``max_new_tokens`` is too
             small for any text of a grammar.
         UnsupportedGrammar: with ``max_new_tokens``, if shortest texts of a grammar cannot be found.
+        BatchError: of the numbers of grammars and of prefixes, neither is a multiple of the other.
         BatchError, NoAllowedToken, RejectedToken, HistoryError: raised by calls, which then reset the state.
     """
 
@@ -135,6 +136,12 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         if not self._prefixes:
             raise ArgumentError(
                 "prefix must be text, bytes, or a list with one of them for each prompt, but is an empty list"
+            )
+        counts = len(self._grammars), len(self._prefixes)
+        if max(counts) % min(counts):
+            raise BatchError(
+                f"{counts[1]} prefixes cannot be shared among {counts[0]} grammars; pass one, or one for "
+                "each prompt"
             )
         for one in self._prefixes:  # refuse other types now
             HealingMatcher(self._grammars[0], one, override_stop_tokens=self._override)

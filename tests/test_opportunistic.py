@@ -210,6 +210,13 @@ def test_a_prefix_for_each_prompt(model) -> None:
         assert read.startswith(start) and GrammarMatcher(LETTERS).accept_string(read[len(start) :])
     with pytest.raises(BatchError, match="3 prefixes"):
         generated(model, ["a", "b"], GrammarLogitsProcessor(LETTERS, prefix=prefixes))
+    with pytest.raises(BatchError, match="3 prefixes cannot be shared among 2 grammars"):
+        GrammarLogitsProcessor([LETTERS, JSON], prefix=prefixes)
+    for grammars, prefix in ((2, ["a", "ab", "", "b"]), (4, ["a", "ab"])):
+        processor = GrammarLogitsProcessor([LETTERS] * grammars, prefix=prefix)
+        rows = generated(model, ["a"] * 4, processor)
+        for row, start in zip(rows, np.repeat(prefix, 4 // len(prefix)), strict=True):
+            assert bytes_of(row).startswith(start.encode())
     for wrong in ([], 3, [3]):
         with pytest.raises(ArgumentError):
             GrammarLogitsProcessor(LETTERS, prefix=wrong)
