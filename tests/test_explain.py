@@ -13,6 +13,7 @@ import json
 import random
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -277,6 +278,17 @@ def test_going_back_takes_back_what_reading_took(monkeypatch: pytest.MonkeyPatch
         matcher.rollback(1)
         assert matcher.explain().rules == ("root",)
     assert matcher.accept_string("a" * 40) and "more than 40 places" in str(matcher.explain())
+
+
+def test_places_are_counted_while_they_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty units of a repeat lead to one place for each count, without reading a byte."""
+    monkeypatch.setattr("hybrid.explain.earley_parser.MOST_PLACES", 1_000)
+    matcher = matcher_of('root ::= unit{0,100000} "b"\nunit ::= "a"?', 60.0)
+    tracemalloc.start()
+    told = str(matcher.explain())
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
+    assert "more than 1,000 places" in told
 
 
 def test_what_cannot_be_told_is_named() -> None:

@@ -269,9 +269,12 @@ class EarleyParser:
                 add(back)
 
         edges, n_done = self._rules.edges, 0
+        n_before = self._sets[-1].n_taken if self._sets else 0
         while todo:
             if n_done % BETWEEN_CHECKS == 0:
                 self._check_time()
+                if n_before + len(found) > MOST_PLACES:
+                    raise Unexplained(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
             n_done += 1
             place = todo.pop()
             node, number, done, frame = place
@@ -298,10 +301,7 @@ class EarleyParser:
                     call(what, Place(target, -1, 0, frame))
                 elif kind == REPEAT:
                     add(Place(node, k, 0, frame))
-        n_taken = len(found) + (self._sets[-1].n_taken if self._sets else 0)
-        if n_taken > MOST_PLACES:
-            raise Unexplained(f"parsing the text by rules takes more than {MOST_PLACES:,} places")
-        return Read({place: None for place in found if self._reads(place)}, n_taken)
+        return Read({place: None for place in found if self._reads(place)}, n_before + len(found))
 
 
 def _above(frame: Frame) -> Frame | None:
