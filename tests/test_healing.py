@@ -114,6 +114,15 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.left == b"" and mask_of(matcher) == after(compiled, "")
 
 
+def test_an_empty_text_is_a_step_as_in_other_matchers() -> None:
+    compiled = compiled_by("classifier", "words")
+    for matcher in (HealingMatcher(compiled, "x"), GrammarMatcher(compiled)):
+        assert matcher.accept_string("") and matcher.accept_string(b"")
+        matcher.rollback(2)
+        with pytest.raises(MatcherError):
+            matcher.rollback(1)
+
+
 def test_prompts_cut_at_every_byte() -> None:
     compiled, beginnings = compiled_by("classifier", "words"), prefixes_of(VOCABULARY)
 
@@ -263,5 +272,5 @@ def test_misuse() -> None:
     with pytest.raises(ArgumentError):
         matcher.accept_token("t")
     assert not matcher.accept_token(-1) and not matcher.accept_token(1 << 40)
-    assert not matcher.accept_string("") and not matcher.accept_string("tx")
+    assert not matcher.accept_string("tx")
     assert matcher.left == b"tr"

@@ -155,7 +155,7 @@ class HealingMatcher:
         if not left:
             return self._count(self._inner.accept_token(token_id, debug_print=debug_print))
         token = integer(token_id, "token_id")
-        if not 0 <= token < self._size or token in self._inner.stop_token_ids:
+        if not 0 <= token < self._size or token in self._inner.stop_token_ids or not self._tokens[token]:
             return False
         return self._read(self._tokens[token], left)
 
@@ -172,8 +172,6 @@ class HealingMatcher:
 
     def _read(self, text: bytes, left: bytes) -> bool:
         """Advance by a text while bytes of the prefix are left. Return whether it is allowed."""
-        if not text:
-            return False
         rest = text[len(left) :]
         if not text.startswith(left) and not left.startswith(text):
             return False
