@@ -176,6 +176,14 @@ def test_given_ids_are_never_text_or_stop() -> None:
         Vocabulary.from_huggingface(tokenizer, special_token_ids=[vocabulary.size])
     for stops in (3, [3], np.int64(3)):
         assert Vocabulary.from_huggingface(tokenizer, stop_token_ids=stops).stop_token_ids == (3,)
+    for stops in ([], [last, 3]):
+        assert Vocabulary.from_huggingface(tokenizer, stop_token_ids=stops).stop_token_ids == tuple(stops)
+    for wrong in (-1, last + 1, 1 << 32, 1 << 70):  # XGrammar drops -1, and reads 1 << 32 as 0
+        with pytest.raises(VocabularyError, match=f"stop_token_ids contains {wrong}"):
+            Vocabulary.from_huggingface(tokenizer, stop_token_ids=[wrong])
+    for special in (3, None, [[1]]):
+        with pytest.raises(VocabularyError, match="special_token_ids must be"):
+            Vocabulary.from_huggingface(tokenizer, special_token_ids=special)
 
 
 def test_ids_mean_the_same_only_with_equal_texts_sizes_and_stops() -> None:

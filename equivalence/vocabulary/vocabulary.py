@@ -148,7 +148,7 @@ class Vocabulary:
             special_token_ids: more ids that are never text, such as ``tokenizer.all_special_ids``.
 
         Raises:
-            VocabularyError: XGrammar cannot tell what kind of tokenizer it is.
+            VocabularyError: XGrammar cannot tell what kind of tokenizer it is; or an id is out of range.
         """
         import xgrammar
 
@@ -157,9 +157,13 @@ class Vocabulary:
         stops = None
         if stop_token_ids is not None:
             stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
+        special = integers(special_token_ids, "special_token_ids", VocabularyError)
         try:
             info = xgrammar.TokenizerInfo.from_huggingface(
-                tokenizer, vocab_size=vocab_size, stop_token_ids=stops
+                tokenizer,
+                vocab_size=vocab_size,
+                # any that it takes: it drops ids out of range, or makes others of them
+                stop_token_ids=None if stops is None else [0],
             )
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise VocabularyError(
@@ -168,8 +172,8 @@ class Vocabulary:
             ) from error
         return cls(
             list(info.decoded_vocab),
-            tuple(info.stop_token_ids),
-            {*info.special_token_ids, *special_token_ids},
+            tuple(info.stop_token_ids) if stops is None else stops,
+            {*info.special_token_ids, *special},
             info.vocab_size,
         )
 
