@@ -48,6 +48,8 @@ def test_sizes_and_stop_ids_at_their_limits() -> None:
     stops = Vocabulary.from_bytes([b"a", b"b", b""], stop_token_ids=[2, 0])
     assert stops.stop_token_ids == (2, 0) and stops.tokens[0] == b"a"
     assert Vocabulary.from_bytes([b"x" * MAX_TOKEN_BYTES]).trie.longest == MAX_TOKEN_BYTES
+    long = b"x" * (MAX_TOKEN_BYTES + 1)
+    assert Vocabulary.from_bytes([long, b"a"], special_token_ids=[0]).tokens == (b"", b"a")
 
 
 @pytest.mark.parametrize(

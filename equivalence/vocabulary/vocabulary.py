@@ -71,6 +71,9 @@ class Vocabulary:
         if not 1 <= size <= MAX_IDS:
             raise VocabularyError(f"a vocabulary must have from 1 to {MAX_IDS} ids, but has {size}")
         given = given[:size]
+        given.extend([b""] * (size - len(given)))
+        for token_id in _ids(special_token_ids, size, "special_token_ids"):
+            given[token_id] = b""
         for token_id, token in enumerate(given):
             if not isinstance(token, bytes):
                 raise VocabularyError(
@@ -80,11 +83,8 @@ class Vocabulary:
             if len(token) > MAX_TOKEN_BYTES:
                 raise VocabularyError(
                     f"token {token_id} has {len(token)} bytes, but the limit is {MAX_TOKEN_BYTES}; "
-                    "list such ids in special_token_ids with empty bytes"
+                    "list such ids in special_token_ids"
                 )
-        given.extend([b""] * (size - len(given)))
-        for token_id in _ids(special_token_ids, size, "special_token_ids"):
-            given[token_id] = b""
         self.tokens: tuple[bytes, ...] = tuple(given)
         self.size: int = size
         self.stop_token_ids: tuple[int, ...] = _ids(stop_token_ids, size, "stop_token_ids")
