@@ -194,6 +194,13 @@ def test_a_task_whose_process_ends_begins_again(process: int, how: str) -> None:
     assert pid() != process
 
 
+def test_an_error_says_if_the_process_had_not_started() -> None:
+    worker.close()
+    with pytest.raises(BudgetExceeded, match="in this phase: the start of another process, for a task"):
+        worker.run(schema_task(QUICK), Deadline(0.01), "a task")
+    worker.close()
+
+
 def test_many_threads_take_turns() -> None:
     n_threads = 2 * worker.children()
     with ThreadPoolExecutor(n_threads) as pool:

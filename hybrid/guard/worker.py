@@ -4,8 +4,8 @@ What: `run` lets a child of another process do one task (`hybrid.guard.process`)
 until a deadline; then it kills the child. That process is started when it is first needed.
 When: by `hybrid.guard`, for calls that may be slow, or need too much memory or stack. Thread-safe.
 Limits: it needs Linux, and a Python that can start itself (`is_available`). Starting the process takes 0.2 s,
-once. A task takes 2 ms, plus the time to transfer its answer. At most `children` tasks run at once; others
-wait, and the wait counts towards their time.
+once, and importing Lark there half a second. A task takes 2 ms, plus the time to transfer its answer. At most
+`children` tasks run at once; others wait. Waiting counts towards the time of a task.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def _current() -> _Process:
 def _started(deadline: Deadline, phase: str) -> _Process:
     current = _current()
     while not current.ready.wait(WAIT_SECONDS):
-        deadline.check(phase)
+        deadline.check(f"the start of another process, for {phase}")
     if current.failure:
         raise Unavailable(current.failure)
     return current
