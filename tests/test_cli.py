@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarError, GrammarMatcher, Vocabulary
 from hybrid.cli.commands import app
-from hybrid.cli.grammar_source import read_grammar
+from hybrid.cli.grammar_source import read_grammar, read_named
 from hybrid.cli.try_command import Board, application
 from hybrid.files.container import pack, unpack
 
@@ -64,6 +64,9 @@ def test_how_files_are_read(tmp_path: Path) -> None:
     schema, data = tmp_path / "case.json", tmp_path / "bytes.gbnf"
     schema.write_text(json.dumps({"description": "", "schema": {"const": 7}, "tests": []}))
     assert '"7"' in str(read_grammar(str(schema))), "a file of a schema corpus is read for its schema"
+    tests = [{"valid": True}, {"valid": False, "data": 8}, {"valid": True, "data": 7}]
+    schema.write_text(json.dumps({"schema": {"const": 7}, "tests": tests}))
+    assert read_named(str(schema)).document == b"7", "a test without data has no document"
     data.write_bytes(b"\xff\xfe")
     with pytest.raises(GrammarError, match="UTF-8"):
         read_grammar(str(data))

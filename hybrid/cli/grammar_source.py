@@ -100,8 +100,8 @@ def _valid_instance(text: str) -> bytes | None:
     value = json.loads(text)
     tests = value.get("tests") if isinstance(value, dict) and "schema" in value else None
     for test in tests if isinstance(tests, list) else ():
-        if isinstance(test, dict) and test.get("valid") is True:
-            return json.dumps(test.get("data"), ensure_ascii=False, indent=2).encode("utf-8", "replace")
+        if isinstance(test, dict) and test.get("valid") is True and "data" in test:
+            return json.dumps(test["data"], ensure_ascii=False, indent=2).encode("utf-8", "replace")
     return None
 
 
