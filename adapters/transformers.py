@@ -93,7 +93,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         VocabularyError: the grammars' vocabularies differ, or the scores have fewer columns than ids.
         ArgumentError: an argument has another type, or a number is below 0; or ``max_new_tokens`` is too
             small for any text of a grammar.
-        UnsupportedGrammar: with ``max_new_tokens``, if shortest texts of a grammar cannot be found.
+        UnsupportedGrammar, BudgetExceeded: with ``max_new_tokens``, if shortest texts of a grammar cannot be
+            found.
         BatchError: of the numbers of grammars and of prefixes, neither is a multiple of the other.
         BatchError, NoAllowedToken, RejectedToken, HistoryError: raised by calls, which then reset the state.
     """
@@ -242,10 +243,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 known = matcher.shortest_completion()
                 why = "no tokens of the vocabulary complete a text of this grammar"
                 if known is not None:
-                    fewest = next(
-                        n for n in range(limit + 1, len(known) + 1) if matcher.can_complete_within(n)
-                    )
-                    why = f"the shortest text of this grammar needs {fewest} tokens"
+                    why = f"the shortest text of this grammar that is known needs {len(known)} tokens"
                 raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:

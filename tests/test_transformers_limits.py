@@ -59,6 +59,18 @@ def test_a_limit_that_no_text_fits_into_is_refused_at_once():
             GrammarLogitsProcessor(WORDS, max_new_tokens=wrong)
 
 
+def test_a_limit_that_is_far_too_small_is_refused_soon(monkeypatch):
+    """Numbers of tokens in between may each need a search: for a text of 2,000 tokens, they took 28 s."""
+    asked = []
+    can_complete = GrammarMatcher.can_complete_within
+    monkeypatch.setattr(
+        GrammarMatcher, "can_complete_within", lambda *given: asked.append(given) or can_complete(*given)
+    )
+    with pytest.raises(ArgumentError, match="needs 1000 tokens"):
+        GrammarLogitsProcessor(COMPILER.compile_regex("(~z){500}"), max_new_tokens=10)
+    assert len(asked) == 1
+
+
 def test_the_last_tokens_close_what_is_open():
     opening, closing, letter = (TOKENIZER.convert_tokens_to_ids(one) for one in "[]a")
     processor = GrammarLogitsProcessor(DEEP, max_new_tokens=4, prompt_length=1)
