@@ -15,8 +15,15 @@ from functools import cache
 import pytest
 import torch
 
-from equivalence import ArgumentError, BitmaskError, MatcherError, UnsupportedGrammar
-from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
+from equivalence import ArgumentError, BitmaskError, BudgetExceeded, MatcherError, UnsupportedGrammar
+from hybrid import (
+    Budget,
+    CompiledGrammar,
+    GrammarCompiler,
+    GrammarMatcher,
+    Vocabulary,
+    allocate_token_bitmask,
+)
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.matcher import MOST_PREFIX
 from hybrid.healing.token_prefixes import prefixes_of
@@ -258,6 +265,16 @@ def test_beginnings() -> None:
     assert found.longer(b"ab").tolist() == [3] and found.longer(b"x").size == found.longer(b"abcd").size == 0
     assert found.within(b"abd") == [1, 2, 5] and found.within(b"x") == []
     assert found.longest(b"abd") == 2 and found.longest(b"x") == -1
+
+
+def test_all_tokens_behind_a_prefix_have_the_time_of_one_mask() -> None:
+    vocabulary = Vocabulary.from_bytes([*(b" " * count for count in range(1, 9)), b""], stop_token_ids=8)
+    compiler = GrammarCompiler(vocabulary, strategy="engine", budget=Budget(mask_seconds=0.01))
+    compiled = compiler.compile_grammar('root ::= ((" "{0,500} "b"?){0,500} "c"?){0,500}')
+    matcher, row = HealingMatcher(compiled, " "), torch.zeros(1, 1, dtype=torch.int32)
+    with pytest.raises(BudgetExceeded, match="a mask took"):
+        matcher.fill_next_token_bitmask(row)
+    assert matcher.left == b" " and not row.any()
 
 
 def test_misuse() -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
+from time import perf_counter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,6 +33,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.completion.completion import Completion
 from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import encoded
+from hybrid.values.mask_time import check_time
 
 MOST_PREFIX = 4096
 """Most bytes of a prefix."""
@@ -277,7 +279,11 @@ def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
     Args:
         matcher: a matcher before any text. Its state does not change.
         texts: in byte order.
+
+    Raises:
+        BudgetExceeded: all of them together take longer than a mask may.
     """
+    began, most = perf_counter(), matcher.compiled_grammar.mask_seconds
     reader = matcher.fork()
     found = [False] * len(texts)
     read = b""  # the text that the reader has read, one byte per step
@@ -291,6 +297,7 @@ def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
         read = text[:common]
         while len(read) < len(text) and reader.accept_string(text[len(read) : len(read) + 1]):
             read = text[: len(read) + 1]
+            check_time(began, most)
         if len(read) == len(text):
             found[at] = True
             at += 1
