@@ -18,6 +18,7 @@ new token.
 from __future__ import annotations
 
 import warnings
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
@@ -243,7 +244,9 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 known = matcher.shortest_completion()
                 why = "no tokens of the vocabulary complete a text of this grammar"
                 if known is not None:
-                    why = f"the shortest text of this grammar that is known needs {len(known)} tokens"
+                    numbers, fits = range(len(known)), matcher.can_complete_within
+                    fewest = bisect_left(numbers, True, limit + 1, key=lambda n: bool(fits(n)))
+                    why = f"the shortest text of this grammar needs {fewest} tokens"
                 raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
     def new_matcher(self) -> GrammarMatcher | HealingMatcher:

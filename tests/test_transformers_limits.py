@@ -60,15 +60,17 @@ def test_a_limit_that_no_text_fits_into_is_refused_at_once():
 
 
 def test_a_limit_that_is_far_too_small_is_refused_soon(monkeypatch):
-    """Numbers of tokens in between may each need a search: for a text of 2,000 tokens, they took 28 s."""
-    asked = []
-    can_complete = GrammarMatcher.can_complete_within
-    monkeypatch.setattr(
-        GrammarMatcher, "can_complete_within", lambda *given: asked.append(given) or can_complete(*given)
-    )
+    """Each number of tokens in between may need a search: for a text of 2,000 tokens, they took 28 s."""
+    asked, can_complete = [], GrammarMatcher.can_complete_within
+
+    def counted(matcher, tokens_left):
+        asked.append(tokens_left)
+        return can_complete(matcher, tokens_left)
+
+    monkeypatch.setattr(GrammarMatcher, "can_complete_within", counted)
     with pytest.raises(ArgumentError, match="needs 1000 tokens"):
         GrammarLogitsProcessor(COMPILER.compile_regex("(~z){500}"), max_new_tokens=10)
-    assert len(asked) == 1
+    assert len(asked) < 15
 
 
 def test_the_last_tokens_close_what_is_open():
