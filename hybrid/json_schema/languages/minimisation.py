@@ -52,12 +52,12 @@ class Minimiser(Partition):
         n_texts: number of texts from the start to an end, at most `MOST_TEXTS`; -1 if there is no bound.
     """
 
-    accepting: cython.longlong[::1]
-    shortest: cython.longlong[::1]
-    longests: cython.longlong[::1]
-    left: cython.longlong[::1]
-    texts: cython.longlong[::1]
-    queue: cython.longlong[::1]
+    accepting: cython.Py_ssize_t[::1]
+    shortest: cython.Py_ssize_t[::1]
+    longests: cython.Py_ssize_t[::1]
+    left: cython.Py_ssize_t[::1]
+    texts: cython.Py_ssize_t[::1]
+    queue: cython.Py_ssize_t[::1]
     longest: cython.longlong
     n_texts: cython.longlong
 
@@ -74,7 +74,7 @@ class Minimiser(Partition):
             self.more[4 * n : 5 * n],
             self.more[5 * n :],
         )
-        ends: cython.longlong[:] = np.asarray(accepting, np.int64)
+        ends: cython.Py_ssize_t[:] = np.asarray(accepting, np.int64)
         self.accepting[:] = ends
         self.color[:] = -1
         self.shortest[:] = -1
@@ -107,7 +107,7 @@ class Minimiser(Partition):
     def keep_live(self) -> cython.int:
         """Find the length of the shortest text from each state to an end. Remove edges to states from which
         no end can be reached, and list the states that are reached."""
-        queue: cython.longlong[::1] = self.order
+        queue: cython.Py_ssize_t[::1] = self.order
         begin: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
         for state in range(self.n):
@@ -148,10 +148,10 @@ class Minimiser(Partition):
         """Color states by acceptance and by the lengths of their shortest and longest texts to an end.
         Return the number of colors.
         """
-        n_texts: cython.longlong[::1] = self.texts
-        longest: cython.longlong[::1] = self.longests
-        left: cython.longlong[::1] = self.left
-        queue: cython.longlong[::1] = self.queue
+        n_texts: cython.Py_ssize_t[::1] = self.texts
+        longest: cython.Py_ssize_t[::1] = self.longests
+        left: cython.Py_ssize_t[::1] = self.left
+        queue: cython.Py_ssize_t[::1] = self.queue
         longest[:] = 0
         left[:] = 0
         begin: cython.Py_ssize_t = 0
@@ -196,8 +196,8 @@ class Minimiser(Partition):
     @cython.cfunc
     def written(self, n_colors: cython.Py_ssize_t) -> tuple:
         """Return one state for each color, in the order in which they are reached from the first."""
-        representative: cython.longlong[::1] = self.queue[:n_colors]
-        number: cython.longlong[::1] = self.left[:n_colors]
+        representative: cython.Py_ssize_t[::1] = self.queue[:n_colors]
+        number: cython.Py_ssize_t[::1] = self.left[:n_colors]
         representative[:] = -1
         number[:] = -1
         state: cython.Py_ssize_t
@@ -208,7 +208,7 @@ class Minimiser(Partition):
         number[self.color[0]] = 0
         queue: list = [0]
         accepting: list = []
-        found: cython.longlong[:, ::1] = np.empty((self.target.shape[0], 4), np.int64)
+        found: cython.Py_ssize_t[:, ::1] = np.empty((self.target.shape[0], 4), np.int64)
         n_found: cython.Py_ssize_t = 0
         i = 0
         while i < len(queue):
