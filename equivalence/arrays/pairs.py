@@ -48,7 +48,8 @@ class Pairs:
         account.claim(ROW_BYTES * capacity)
         self.account = account
         self.rows = zeros(PAIR, capacity)
-        self.table = np.full(2 * capacity, -1, np.int32)
+        self.table = account.new_ints(2 * capacity)
+        self.table[:] = -1
         self.count = 1
 
     def slot(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:

@@ -1,24 +1,18 @@
+from equivalence.arrays.pairs cimport Pairs
 from equivalence.parser.space cimport Space
-from hybrid.classifier.summaries cimport Summaries, Summary
+from hybrid.classifier.summaries cimport Summaries
 from hybrid.classifier.summariser cimport Summariser
 
 
-cdef struct Union:
-    int first, second, mask, unused
-
-
 cdef struct Level:
-    Py_ssize_t pending, tail, next, mask
+    Py_ssize_t read, next, mask
 
 
 cdef class Reader:
     cdef readonly Summariser summariser
     cdef Space space
     cdef Summaries summaries
-    cdef Summary[::1] reads
-    cdef readonly Py_ssize_t n_reads
-    cdef Union[::1] unions
-    cdef Py_ssize_t last_union
+    cdef Pairs reads, unions
     cdef Level[::1] levels
     cdef int[::1] masks
     cdef Py_ssize_t[::1] row
@@ -27,12 +21,10 @@ cdef class Reader:
     cdef Py_ssize_t mask_of(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t find(self, Py_ssize_t configuration) except -1 nogil
     cdef Py_ssize_t mask_on(self, Py_ssize_t state, Py_ssize_t tail) except -1 nogil
-    cdef int enter(self, Py_ssize_t depth, Py_ssize_t pending, Py_ssize_t tail) except -1 nogil
-    cdef int note(self, Py_ssize_t depth) except -1 nogil
-    cdef Py_ssize_t read(self, Py_ssize_t pending, Py_ssize_t tail) except -1 nogil
+    cdef int enter(self, Py_ssize_t depth, Py_ssize_t number) except -1 nogil
+    cdef Py_ssize_t read(self, Py_ssize_t number) except -1 nogil
     cdef Py_ssize_t read_frame(self, Py_ssize_t depth, Py_ssize_t frame) except -1 nogil
     cdef Py_ssize_t united(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
-    cdef Py_ssize_t unite(self, Py_ssize_t first, Py_ssize_t second, Py_ssize_t slot) except -1 nogil
     cdef void add(self, Py_ssize_t mask) noexcept nogil
     cdef void add_row(self, Py_ssize_t mask) noexcept nogil
     cdef int grow_levels(self) except -1

@@ -12,31 +12,21 @@ Limits: nothing is deleted. Growth is charged to the account.
 from __future__ import annotations
 
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
-from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.arrays.records import absent, zeros
+from cython.cimports.equivalence.arrays.pairs import Pairs
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.summaries import doubled, slot_in
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
 from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
-from hybrid.classifier.summaries import SUMMARY
 
 check_source(__name__)
 
-UNION = Kind("first second mask unused", np.int32)
-LEVEL = Kind("pending tail next mask")
+LEVEL = Kind("read next mask")
 
-SEED = cython.declare(cython.Py_ssize_t, 11)
-
-UNIONS = 8192
-"""Slots for unions of two masks, 128 KiB: the unions that a document needs again and again fit a processor's
-cache."""
-
-FEW_UNIONS = 128
-"""The same for walks: a first mask needs hardly any unions, and new memory is expensive."""
+FIRST_UNIONS = 64
+"""Unions of two masks that fit at first: a first mask needs hardly any."""
 
 
 @cython.final
@@ -47,36 +37,27 @@ class Reader:
 
     Args:
         summariser: reads single states and frames.
-        reads: initial room for rows.
-        unions: slots for unions of two masks, a power of two.
+        reads: initial room for what pending sets read on tails, a power of two.
 
     Attributes:
-        reads: a hash table of (pending set, tail) with the mask of what the set reads on the tail's stacks,
-            in the form of `Summaries.rows`; the tail takes the place of the symbol.
-        n_reads: number of its rows in use.
-        unions: the unions of two masks. Each pair has one slot, and replaces another pair in it.
-        levels: the sets that are being read, the deepest last: which frame is next, and the mask so far.
+        reads: pairs (pending set, tail), and for each the mask of what the set reads on the tail's stacks.
+        unions: pairs of masks, and for each the union of both.
+        levels: the numbers of the pairs that are being read, the deepest last; for each, which frame is next,
+            and the mask so far.
         masks: for each configuration, twice the number of its mask, plus 1 if the text may end there; -1:
             not known yet.
         only, row: the mask that is being computed: its number while it equals the mask of one part, later
             -1; and its words.
     """
 
-    def __init__(
-        self, summariser: Summariser, reads: cython.Py_ssize_t, unions: cython.Py_ssize_t = UNIONS
-    ) -> None:
+    def __init__(self, summariser: Summariser, reads: cython.Py_ssize_t) -> None:
         self.summariser = summariser
         self.space = summariser.space
         self.summaries = summariser.summaries
-        size: cython.Py_ssize_t = 16
-        while size < reads:
-            size *= 2
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
-        self.space.account.claim(16 * size + 16 * unions + 4 * configurations + 8 * self.summaries.n_words)
-        self.reads = absent(SUMMARY, size)
-        self.n_reads = 0
-        self.unions = zeros(UNION, unions)
-        self.last_union = unions - 1
+        self.space.account.claim(4 * configurations + 8 * self.summaries.n_words)
+        self.reads = Pairs(reads, self.space.account)
+        self.unions = Pairs(FIRST_UNIONS, self.space.account)
         self.levels = zeros(LEVEL, 16)
         account: Account = self.space.account
         self.masks = account.new_ints(configurations)
@@ -143,23 +124,25 @@ class Reader:
         pending: cython.Py_ssize_t = self.summaries.first[state].pending
         if pending == 0 or tail == 0:
             return 0
-        slot = slot_in(self.reads, pending, tail)
-        return self.reads[slot].mask if self.reads[slot].pending >= 0 else self.read(pending, tail)
+        number = self.reads.number(pending, tail)
+        mask: cython.Py_ssize_t = self.reads.rows[number].result
+        return mask if mask >= 0 else self.read(number)
 
     # ---------------------------------------------------------------- tails
 
-    def read(self, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The mask of what a pending set reads on the stacks of a tail.
+    def read(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The mask of what a pending set reads on the stacks of a tail, given the number of the pair.
 
         Tails get strictly smaller at each level, so this ends.
         """
         depth: cython.Py_ssize_t = 0
-        self.enter(0, pending, tail)
+        self.enter(0, number)
         while True:
             at = self.levels[depth].next
-            if at == self.space.stacks.tails.starts[self.levels[depth].tail + 1]:
-                self.note(depth)
+            number = self.levels[depth].read
+            if at == self.space.stacks.tails.starts[self.reads.rows[number].second + 1]:
                 mask = self.levels[depth].mask
+                self.reads.rows[number].result = cython.cast(cython.int, mask)
                 if depth == 0:
                     return mask
                 depth -= 1
@@ -172,13 +155,11 @@ class Reader:
 
     def read_frame(self, depth: cython.Py_ssize_t, frame: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the set of a level on one of its tail's frames. Return the next level."""
-        pending = self.levels[depth].pending
+        pending: cython.Py_ssize_t = self.reads.rows[self.levels[depth].read].first
         symbol = self.space.stacks.frames[frame].state
         if symbol < 0:
             symbol = self.summariser.symbol_of(symbol, self.space.stacks.frames[frame].count)
-        slot = self.summaries.slot(pending, symbol)
-        if self.summaries.rows[slot].pending < 0:
-            slot = self.summariser.read_below(pending, symbol)
+        slot = self.summariser.summary(pending, symbol)
         mask: cython.Py_ssize_t = self.summaries.rows[slot].mask
         left: cython.Py_ssize_t = self.summaries.rows[slot].below
         if mask != 0:
@@ -186,36 +167,22 @@ class Reader:
         deeper = self.space.stacks.frames[frame].tail
         if left == 0 or deeper == 0:
             return depth
-        slot = slot_in(self.reads, left, deeper)
-        if self.reads[slot].pending < 0:
-            self.enter(depth + 1, left, deeper)
+        number = self.reads.number(left, deeper)
+        mask = self.reads.rows[number].result
+        if mask < 0:
+            self.enter(depth + 1, number)
             return depth + 1
-        self.levels[depth].mask = self.united(self.levels[depth].mask, self.reads[slot].mask)
+        self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
         return depth
 
-    def enter(
-        self, depth: cython.Py_ssize_t, pending: cython.Py_ssize_t, tail: cython.Py_ssize_t
-    ) -> cython.int:
-        """Start reading a pending set on a tail."""
+    def enter(self, depth: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.int:
+        """Start reading a pending set on a tail, given the number of the pair."""
         if depth == self.levels.shape[0]:
             with cython.gil:
                 self.grow_levels()
-        self.levels[depth].pending = pending
-        self.levels[depth].tail = tail
-        self.levels[depth].next = self.space.stacks.tails.starts[tail]
+        self.levels[depth].read = number
+        self.levels[depth].next = self.space.stacks.tails.starts[self.reads.rows[number].second]
         self.levels[depth].mask = 0
-        return 0
-
-    def note(self, depth: cython.Py_ssize_t) -> cython.int:
-        """Cache the mask of a finished level."""
-        if 2 * self.n_reads >= self.reads.shape[0]:
-            with cython.gil:
-                self.reads = doubled(self.reads, self.space.account)
-        slot = slot_in(self.reads, self.levels[depth].pending, self.levels[depth].tail)
-        self.reads[slot].symbol = cython.cast(cython.int, self.levels[depth].tail)
-        self.reads[slot].mask = cython.cast(cython.int, self.levels[depth].mask)
-        self.reads[slot].pending = cython.cast(cython.int, self.levels[depth].pending)
-        self.n_reads += 1
         return 0
 
     # ---------------------------------------------------------------- unions
@@ -230,27 +197,18 @@ class Reader:
             return first
         if first == 0:
             return second
-        slot = mix(mix(SEED, first), second) & self.last_union
-        if self.unions[slot].first == first and self.unions[slot].second == second:
-            return self.unions[slot].mask
-        return self.unite(first, second, slot)
-
-    def unite(
-        self, first: cython.Py_ssize_t, second: cython.Py_ssize_t, slot: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
-        """Compute the union of two masks, and store it in a slot."""
-        mask = self.summaries.united(first, second)
-        self.unions[slot].first = cython.cast(cython.int, first)
-        self.unions[slot].second = cython.cast(cython.int, second)
-        self.unions[slot].mask = cython.cast(cython.int, mask)
-        return mask
+        pair = self.unions.number(first, second)
+        if self.unions.rows[pair].result < 0:
+            mask = self.summaries.united(first, second)
+            self.unions.rows[pair].result = cython.cast(cython.int, mask)
+        return self.unions.rows[pair].result
 
     # ---------------------------------------------------------------- room
 
     def grow_levels(self) -> cython.int:
         """Double the room for levels."""
         old: cython.Py_ssize_t = self.levels.shape[0]
-        self.space.account.claim(64 * old, 32 * old)
+        self.space.account.claim(48 * old, 24 * old)
         self.levels = bigger(self.levels, 2 * old)
         return 0
 

@@ -28,7 +28,6 @@ from cython.cimports.hybrid.classifier.summaries import Summaries
 
 from equivalence.parser.migration import migrate_from
 from hybrid.classifier.base_store import NO_BYTE
-from hybrid.classifier.reader import FEW_UNIONS, UNIONS
 from hybrid.classifier.walk_tables import WalkTables
 
 check_source(__name__)
@@ -91,7 +90,7 @@ class Store(BaseStore):
         self.masks = self.summaries.masks
         self.summariser = fixed.summariser(self.space, self.summaries)
         reads: cython.Py_ssize_t = 16384 if large else 2 * FEW if walked else 4096
-        self.reader = Reader(self.summariser, reads, FEW_UNIONS if walked else UNIONS)
+        self.reader = Reader(self.summariser, reads)
         if walked:
             texts: TokenTexts = fixed.texts
             self.data, self.offsets = texts.data, texts.offsets
