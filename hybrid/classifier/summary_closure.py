@@ -38,7 +38,7 @@ class SummaryClosure:
         below: what may lie below each state of its network (`Network.below`).
 
     Attributes:
-        queue: pairs [pending set, below set] to read, including those already read.
+        queue: pairs [pending set, below set] to read, each once, including those already read.
         n_contexts: how many contexts were begun.
         head: the pair that is being read.
         place: for the current context (`CONTEXTS`), the next below set; for the current pair (`QUEUE`), the
@@ -113,7 +113,7 @@ class SummaryClosure:
             while pending != 0 and begin + self.place[CONTEXTS] < self.context_starts[self.n_contexts + 1]:
                 own = self.context_below[begin + self.place[CONTEXTS]]
                 if symbol >= 0:
-                    self.push(pending, own)
+                    self.queue.pair(pending, own)
                 elif not self.push_through(pending, symbol, own, CONTEXTS):
                     return 0
                 self.place[CONTEXTS] += 1
@@ -190,13 +190,5 @@ class SummaryClosure:
                 return 0
             slot = self.summariser.read_below(pending, symbol)
         if self.summaries.rows[slot].below != 0:
-            self.push(self.summaries.rows[slot].below, below)
+            self.queue.pair(self.summaries.rows[slot].below, below)
         return 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def push(self, pending: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.int:
-        """Queue a pending set on a below set, unless it was queued before."""
-        self.queue.pair(pending, below)
-        return 0
