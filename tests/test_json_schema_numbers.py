@@ -1,12 +1,13 @@
 """Languages of numbers: which texts have values that satisfy bounds, divisors and lists of values.
 
-What: combinations of conditions against exact fractions; terms of conditions together, and automata apart.
+What: combinations of conditions against exact fractions.
 When: after a change of `hybrid.json_schema.languages.numbers`, `number_terms` or `residues`.
 Limits: texts of few digits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -18,7 +19,6 @@ from hypothesis import strategies as st
 
 from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.formulas import Formulas
-from hybrid.json_schema.languages import numbers
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.numbers import holds, number_texts, shortest_text
 from hybrid.json_schema.numbers import Numbers, common_step
@@ -44,45 +44,63 @@ NUMBERS = [
 ]
 
 
+def combination(conditions: Sequence[Any], accept: Callable[[tuple[bool, ...]], bool]) -> tuple[Any, ...]:
+    """Write a function of the truth of some conditions as a combination."""
+    n = len(conditions)
+    parts = [*conditions, *(("not", i) for i in range(n))]
+    rows = [signs for signs in product((False, True), repeat=n) if accept(signs)]
+    parts += [("and", *(i if sign else n + i for i, sign in enumerate(signs))) for signs in rows]
+    return *parts, ("or", *range(2 * n, len(parts)))
+
+
 @given(st.lists(atoms, min_size=1, max_size=3, unique=True), st.randoms(use_true_random=False))
 @settings(max_examples=120, deadline=None)
 def test_numbers_satisfy_their_bounds_exactly(drawn: list[Any], chance: Any) -> None:
     table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
-    texts = number_texts(drawn, table.__getitem__, 100_000)
+    texts = number_texts(combination(drawn, table.__getitem__), 100_000)
     named = {value for kind, *given in drawn for value in (given[0] if kind == "among" else given)}
     for text in [*NUMBERS, *(shortest_text(sign * value) for value in named for sign in (1, -1))]:
         value = Fraction(text)
-        expected = table[holds(drawn, value)]
+        expected = table[tuple(holds(condition, value) for condition in drawn)]
         assert texts.contains(shortest_text(value)) == expected
         assert expected or not texts.contains(text)
 
 
 def test_bounds_at_0_may_exclude_all_numbers() -> None:
     zero = Fraction(0)
-    above_and_below = [("gt", zero), ("ge", zero)]
-    assert number_texts(above_and_below, lambda signs: signs[0] and not signs[1], BOUND).is_empty
-    below = number_texts(above_and_below, lambda signs: not signs[1], BOUND)
+    above, not_below = ("gt", zero), ("ge", zero)
+    assert number_texts((above, not_below, ("not", 1), ("and", 0, 2)), BOUND).is_empty
+    below = number_texts((not_below, ("not", 0)), BOUND)
     assert [text for text in ("-1", "-0", "0", "1", "-0.5e3", "") if below.contains(text)] == ["-1", "-0.5e3"]
 
 
-@pytest.mark.parametrize("integral", [False, True])
-@given(drawn=st.lists(atoms, min_size=1, max_size=3, unique=True), chance=st.randoms(use_true_random=False))
+@given(
+    st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 20)), min_size=1, max_size=12),
+    st.sampled_from(["and", "or", "one"]),
+)
 @settings(max_examples=60, deadline=None)
-def test_conditions_together_and_apart_have_the_same_numbers(
-    integral: bool, drawn: list[Any], chance: Any
-) -> None:
-    table = {signs: chance.random() < 0.5 for signs in product((False, True), repeat=len(drawn))}
-    accepted = frozenset(signs for signs, holds_there in table.items() if holds_there)
-    together = numbers._texts(tuple(drawn), accepted, 100_000, integral)
-    assert together == numbers._product_of_minimal(tuple(drawn), table.__getitem__, 100_000, integral)
+def test_operators_combine_ranges(drawn: list[tuple[int, int]], operator: str) -> None:
+    parts: list[Any] = [("integer",)]
+    for least, size in drawn:
+        n = len(parts)
+        parts += [
+            ("ge", Fraction(least)),
+            ("gt", Fraction(least + size)),
+            ("not", n + 1),
+            ("and", 0, n, n + 2),
+        ]
+    texts = number_texts((*parts, (operator, *range(4, len(parts), 4))), BOUND, True)
+    for value in range(-40, 60):
+        n = sum(least <= value <= least + size for least, size in drawn)
+        assert texts.contains(str(value)) == {"and": n == len(drawn), "or": n > 0, "one": n == 1}[operator]
 
 
-def test_integers_may_have_more_conditions_than_truth_tables() -> None:
-    bounds = [("ge", Fraction(3 * i)) for i in range(65)]
-    texts = number_texts(bounds, lambda signs: sum(signs) % 2 == 1, BOUND, True)
-    for value in range(-3, 3 * len(bounds) + 3):
-        expected = sum(value >= bound for _, bound in bounds) % 2 == 1
-        assert texts.contains(str(value)) == expected, value
+@pytest.mark.parametrize("n", [3, 30])
+def test_listed_numbers_have_their_shortest_texts_under_any_number_of_conditions(n: int) -> None:
+    formulas = Formulas()
+    lists = [formulas.atom(("among", frozenset((Fraction(k), Fraction(1, 2))))) for k in range(n)]
+    texts = Numbers(formulas, BOUND).texts(formulas.exactly_one(lists))
+    assert texts.words(2 * n) == sorted(map(str, range(n)))
 
 
 def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
@@ -103,13 +121,15 @@ def test_divisors_with_a_long_period_are_written_without_fractions() -> None:
 
 
 def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
-    free, above = number_texts([], all, BOUND), number_texts([("ge", Fraction(0))], all, BOUND)
-    below = number_texts([("gt", Fraction(7))], lambda signs: not signs[0], BOUND)
-    whole = number_texts([("integer",)], all, BOUND)
+    formulas = Formulas()
+    found = Numbers(formulas, BOUND)
+    free, above = found.texts(formulas.true), found.texts(formulas.atom(("ge", Fraction(0))))
+    below = found.texts(formulas.negation(formulas.atom(("gt", Fraction(7)))))
+    whole = found.texts(formulas.atom(("integer",)))
     assert [one.contains("1e-5") for one in (free, above, below, whole)] == [True, True, False, False]
     assert [one.contains("1.0") for one in (free, above, below, whole)] == [True, True, True, False]
     assert [one.contains("-0") for one in (free, above, below, whole)] == [True, False, False, False]
-    negative = number_texts([("gt", Fraction(0))], lambda signs: not signs[0], BOUND)  # or 0
+    negative = found.texts(formulas.negation(formulas.atom(("gt", Fraction(0)))))  # or 0
     texts = ("0.0", "-1.50E+1", "-0.1", "-0", "-0.0", "-0e5")
     assert [negative.contains(text) for text in texts] == [True] * 3 + [False] * 3
 
@@ -126,7 +146,7 @@ def test_divisors_keep_what_later_digits_decide(
     divisors: list[int], most_states: int, is_negated: bool
 ) -> None:
     atoms = [("multiple", Fraction(one)) for one in divisors]
-    texts = number_texts(atoms, lambda signs: any(signs) != is_negated, 50_000)
+    texts = number_texts(combination(atoms, lambda signs: any(signs) != is_negated), 50_000)
     assert texts.n_states < most_states
     near = [k * one + rest for one in divisors for k in (1, 7, 10**6) for rest in (-1, 0, 1)]
     for value in (*range(300), *near):
@@ -136,7 +156,7 @@ def test_divisors_keep_what_later_digits_decide(
 
 
 def test_divisors_may_be_smaller_than_any_float() -> None:
-    texts = number_texts([("multiple", Fraction(3, 10**330))], lambda signs: signs[0], BOUND)
+    texts = number_texts((("multiple", Fraction(3, 10**330)),), BOUND)
     assert texts.contains("1.2" + "0" * 40) and texts.contains("0." + "0" * 328 + "12")
     assert not texts.contains("0." + "0" * 328 + "11") and not texts.contains("0." + "0" * 330 + "3")
 
@@ -144,7 +164,7 @@ def test_divisors_may_be_smaller_than_any_float() -> None:
 def test_large_divisors_without_twos_and_fives_need_a_state_for_each_residue() -> None:
     for divisor in (1_000_003, 2**31 + 11):
         with pytest.raises(TooLarge):
-            number_texts([("multiple", Fraction(divisor))], all, 96_000)
+            number_texts((("multiple", Fraction(divisor)),), 96_000)
 
 
 def test_numbers_that_no_float_equals_may_be_unique_items() -> None:

@@ -2,10 +2,10 @@
 # mypy: ignore-errors
 """Conditions on numbers as terms.
 
-What: `NumberTerms` makes the terms (`terms.py`) of the texts of numbers, and of the conditions of
-`hybrid.json_schema.languages.numbers`. A bound compares digit by digit, and the integer part by its length
+What: `NumberTerms` makes the terms (`terms.py`) of the texts of numbers, and of combinations of conditions
+(`hybrid.json_schema.languages.numbers`). A bound compares digit by digit, and the integer part by its length
 first. A divisor keeps the residue of the digits so far (`residues.py`).
-When: once for each combination of conditions.
+When: once for each combination.
 Limits: the term of a condition may also have texts that are no numbers.
 """
 
@@ -29,6 +29,9 @@ from hybrid.json_schema.languages import limits
 
 check_source(__name__)
 
+OPERATORS = frozenset(("and", "or", "one", "not"))
+"""The kinds of parts that combine others; the other parts are conditions."""
+
 MINUS, POINT, EXPONENT, SIGN = ((45, 45),), ((46, 46),), ((69, 69), (101, 101)), ((43, 43), (45, 45))
 
 
@@ -49,12 +52,6 @@ def digits_of(value: Fraction) -> tuple[str, str]:
     digits = str(abs(value.numerator) * 10**places // value.denominator).rjust(places + 1, "0")
     whole, fraction = (digits[:-places], digits[-places:]) if places else (digits, "")
     return whole, fraction.rstrip("0")
-
-
-def residue_of(divisor: Fraction) -> Residue:
-    """Return the residue of a divisor."""
-    places: object = len(digits_of(divisor)[1])
-    return Residue(int(divisor * 10**places), places)
 
 
 @cython.final
@@ -124,22 +121,44 @@ class NumberTerms:
         nonzero = terms.cat(self.zeros, terms.cat(self.perhaps(self.point), nonzero))
         return self.join(OR, found, terms.cat(self.minus, self.join(AND, found, nonzero)))
 
-    def satisfying(self, atoms: tuple, accepted: frozenset) -> int:
-        """Return the term of a combination of atoms, given as the truth values that it accepts."""
-        return self.combined([self.atom(one) for one in atoms], accepted)
+    def satisfying(self, parts: tuple) -> int:
+        """Return the term of the numbers that satisfy a combination of conditions
+        (`hybrid.json_schema.languages.numbers`)."""
+        found: list = []
+        for part in parts:
+            found.append(self.part(part, found))
+        return found[len(found) - 1]
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def combined(self, atoms: list, accepted: frozenset) -> cython.Py_ssize_t:
-        """`satisfying`, given the terms of the atoms."""
-        if not atoms or not accepted:
-            return ALL_TEXTS if accepted else NO_TEXT
-        first: cython.Py_ssize_t = atoms[0]
-        so = self.combined(atoms[1:], frozenset([one[1:] for one in accepted if one[0]]))
-        not_so = self.combined(atoms[1:], frozenset([one[1:] for one in accepted if not one[0]]))
-        if so == not_so:
-            return so
-        return self.join(OR, self.join(AND, first, so), self.join(AND, self.terms.other(first), not_so))
+    def part(self, part: tuple, known: list) -> cython.Py_ssize_t:
+        """Return the term of a part of a combination, given those of the parts before it."""
+        terms: Terms = self.terms
+        kind: str = part[0]
+        if kind not in OPERATORS:
+            return self.atom(part)
+        of_parts: list = [known[i] for i in part[1:]]
+        if kind == "not":
+            return terms.other(of_parts[0])
+        if kind == "one":
+            some, several = self.some_and_several(of_parts)
+            return self.join(AND, some, terms.other(several))
+        return terms.join_all(AND if kind == "and" else OR, tuple(of_parts))
+
+    @cython.cfunc
+    def some_and_several(self, parts: list) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t]:
+        """Return the terms of numbers that satisfy at least one of some parts, and at least two."""
+        if len(parts) == 1:
+            return parts[0], NO_TEXT
+        terms: Terms = self.terms
+        middle: cython.Py_ssize_t = len(parts) // 2
+        some, several = self.some_and_several(parts[:middle])
+        some_others, several_others = self.some_and_several(parts[middle:])
+        begin = terms.n_stack
+        terms.push(several)
+        terms.push(several_others)
+        terms.push(self.join(AND, some, some_others))
+        return self.join(OR, some, some_others), terms.join(OR, begin)
 
     @cython.cfunc
     @cython.exceptval(-1)
@@ -151,7 +170,8 @@ class NumberTerms:
             whole = terms.cat(self.digits, self.perhaps(self.point, self.zeros))
             return terms.cat(self.perhaps(self.minus), whole)
         if kind == "multiple":
-            divisor: Residue = residue_of(atom[1])
+            places: object = len(digits_of(atom[1])[1])
+            divisor: Residue = Residue(int(atom[1] * 10**places), places)
             if divisor.size > self.bound:
                 raise limits.TooLarge(self.bound)
             return terms.cat(self.perhaps(self.minus), terms.multiple(divisor))
