@@ -1,7 +1,8 @@
 """Reachability in a graph of plain lists.
 
 What: `close_backwards` adds every node from which a set of nodes can be reached, given what
-`predecessors_of` returns. `components_of` finds the nodes that can be reached from each other.
+`predecessors_of` returns. `outside_cycles` finds the nodes that reach no cycle. `components_of` finds the
+nodes that can be reached from each other.
 When: to find the states of an automaton that can reach an end (lexers, languages, grammars of schemas), and
 cycles of rules or states.
 Limits: plain Python, for graphs of a few thousand nodes.
@@ -35,6 +36,23 @@ def close_backwards(values: list[bool], before: Sequence[Collection[int]]) -> No
             if not values[source]:
                 values[source] = True
                 pending.append(source)
+
+
+def outside_cycles(after: Sequence[Collection[int]]) -> list[int]:
+    """The nodes from which no cycle can be reached, each behind its successors (Kahn: Topological sorting of
+    large networks, 1962).
+
+    Args:
+        after: for each node, its successors.
+    """
+    before, left = predecessors_of(after), list(map(len, after))
+    found = [node for node, n in enumerate(left) if not n]
+    for node in found:  # it grows
+        for source in before[node]:
+            left[source] -= 1
+            if not left[source]:
+                found.append(source)
+    return found
 
 
 def components_of(after: Sequence[Collection[int]], check: Callable[[], object]) -> list[int]:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from equivalence.arrays.closure import components_of
+from equivalence.arrays.closure import components_of, outside_cycles
 from equivalence.network import serial
 from equivalence.network.grammar_reader import ParsedGrammar
 
@@ -60,26 +60,13 @@ def beginnings(grammar: ParsedGrammar) -> tuple[int, float]:
     """
     expressions, rules = _expressions(grammar), range(len(grammar.rules))
     may_be_empty = _may_be_empty(expressions) if len(rules) > MANY_RULES else None
-    left = [0] * len(rules)  # how many calls each rule begins with
-    callers: list[list[tuple[int, float]]] = [[] for _ in rules]
-    for number in rules:
-        for callee, weight in _calls_at(expressions, number, FIRST, may_be_empty):
-            left[number] += 1
-            callers[callee].append((number, weight))
-    # a rule that begins with none of the remaining rules is in no cycle: remove it, and repeat
-    ready = [number for number, count in enumerate(left) if not count]
+    calls = [list(_calls_at(expressions, number, FIRST, may_be_empty)) for number in rules]
+    taken = outside_cycles([[callee for callee, _ in called] for called in calls])
     lengths = [0.0] * len(rules)
-    taken, chains = 0, 0.0
-    while ready:
-        taken += 1
-        number = ready.pop()
-        chains += max(lengths[number] - LONG_CHAIN, 0.0)
-        for caller, weight in callers[number]:
-            lengths[caller] = max(lengths[caller], lengths[number] + weight)
-            left[caller] -= 1
-            if not left[caller]:
-                ready.append(caller)
-    return len(rules) - taken, chains
+    for number in taken:
+        lengths[number] = max((lengths[callee] + weight for callee, weight in calls[number]), default=0.0)
+    chains = sum(max(lengths[number] - LONG_CHAIN, 0.0) for number in taken)
+    return len(rules) - len(taken), chains
 
 
 def may_be_ambiguous(grammar: ParsedGrammar) -> bool:

@@ -16,14 +16,13 @@ from math import comb
 from typing import Any
 
 from equivalence import forks
-from equivalence.arrays.closure import close_backwards, predecessors_of
+from equivalence.arrays.closure import close_backwards, outside_cycles, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.keyword_values import MOST_COUNTED
 from hybrid.json_schema.languages.automaton import Automaton, empty, intersection
 from hybrid.json_schema.languages.counted import n_texts
 from hybrid.json_schema.languages.lengths import Piece
-from hybrid.json_schema.languages.minimisation import n_characters_between
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.used_values import MOST_EXPLORED, Kind, Uses, explore
@@ -413,7 +412,7 @@ def _n_texts(piece: Piece) -> int:
         return _MANY
     if piece.characters is None:
         return prefixes
-    n_characters = sum(n_characters_between(low, high) for low, high, _ in piece.characters.rows[0])
+    n_characters = piece.characters.n_texts or 0
     return min(prefixes * _n_sequences(n_characters, piece.least, piece.most), _MANY)
 
 
@@ -448,13 +447,8 @@ def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]
         ends: the result of `_ends`.
     """
     useful = [[(n, target) for n, target in of_state if n and ends[target]] for of_state in edges]
-    before = predecessors_of([[target for _, target in of_state] for of_state in useful])
-    left, total = list(map(len, useful)), list(own)
-    todo = [state for state, n in enumerate(left) if not n]
-    for state in todo:  # its targets came before it
+    order = outside_cycles([[target for _, target in of_state] for of_state in useful])
+    total = list(own)
+    for state in order:
         total[state] = min(total[state] + sum(n * total[target] for n, target in useful[state]), _MANY)
-        for source in before[state]:
-            left[source] -= 1
-            if not left[source]:
-                todo.append(source)
-    return _MANY if left[0] else total[0]  # the start reaches a cycle
+    return total[0] if 0 in order else _MANY

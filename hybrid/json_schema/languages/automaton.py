@@ -22,7 +22,7 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.closure import predecessors_of
+from equivalence.arrays.closure import outside_cycles
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import (
@@ -393,16 +393,5 @@ def is_endless(language: Automaton) -> bool:
 
 
 def ending_states(language: Automaton) -> list[int]:
-    """Return the states that reach no cycle: only finitely many texts continue from them. The targets of a
-    state come before it."""
-    n = language.n_states
-    reached: list[set[int]] = [{target for _, _, target in row} for row in language.rows]
-    left = [len(targets) for targets in reached]
-    before = predecessors_of(reached)
-    ending = [state for state in range(n) if not left[state]]
-    for state in ending:  # a state all of whose targets reach no cycle reaches none
-        for source in before[state]:
-            left[source] -= 1
-            if not left[source]:
-                ending.append(source)
-    return ending
+    """Return the states that reach no cycle: only finitely many texts continue from them."""
+    return outside_cycles([[target for _, _, target in row] for row in language.rows])
