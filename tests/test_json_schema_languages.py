@@ -158,7 +158,7 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
     assert one.count(n) == n and (n == 0 or one.count(n - 1) is None)
     rest = without(universal(), right)
     assert [text for text in TEXTS if rest.contains(text) == (text in right)] == []
-    cells = sign_vectors([one, other], BOUND)
+    cells = sign_vectors((one, other), BOUND)
     for text in TEXTS:
         assert [tuple(signs) for signs, cell in cells if cell.contains(text)] == [
             (text in left, text in right)

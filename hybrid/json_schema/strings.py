@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from equivalence.bounded_cache import cached
 from hybrid.json_schema.errors import shown
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
@@ -263,7 +262,7 @@ class Strings:
         Raises:
             TooLarge: it needs more states than the bound allows.
         """
-        return _grid(piece.prefix, piece.least, piece.most, self.most_counted)
+        return grid_of(piece.prefix, piece.least, piece.most, self.most_counted)
 
     @property
     def most_counted(self) -> int:
@@ -439,7 +438,7 @@ class Strings:
         automata = [self.whole(one) for one in formulas]
         automata += [self.whole(formulas[i], True) for i in limited]
         cells = []
-        for signs, language in _cells(tuple(automata), self._bound):
+        for signs, language in sign_vectors(tuple(automata), self._bound):
             if all(signs[i] == wide for i, wide in zip(limited, signs[n:], strict=True)):
                 rest = without(language, names)
                 if not rest.is_empty:
@@ -451,13 +450,3 @@ def _as_pieces(language: Automaton) -> Iterator[Piece]:
     """Yield the piece of a whole language; none if it is empty."""
     if not language.is_empty:
         yield repeated_set(language) or Piece(language)
-
-
-@cached(256)
-def _cells(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, Automaton]]:
-    return sign_vectors(automata, bound)
-
-
-@cached(16)
-def _grid(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
-    return grid_of(language, least, most, bound)

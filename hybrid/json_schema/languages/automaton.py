@@ -316,8 +316,10 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
     return Automaton(*minimised_table(starts, edges, _signs(automata, vectors).all(axis=1)))
 
 
-def sign_vectors(automata: Sequence[Automaton], bound: int) -> list[tuple[bytes, Automaton]]:
-    """Return the non-empty cells of the partition of all texts by some languages, each with its language.
+@cached(256)
+def sign_vectors(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, Automaton]]:
+    """Return the non-empty cells of the partition of all texts by some languages, each with its language. The
+    list must not be changed.
 
     Raises:
         TooLarge: the product has more states than the bound.

@@ -21,6 +21,7 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.minimisation import n_characters_between
@@ -63,6 +64,7 @@ def n_pairs(language: Automaton, least: int, most: int | None) -> int:
     return int(np.count_nonzero(_useful(language, least, most)))
 
 
+@cached(16)
 def grid_of(language: Automaton, least: int, most: int | None, bound: int) -> Grid:
     """Return the grid of a language and a range of lengths.
 
