@@ -33,6 +33,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -379,7 +380,8 @@ def command(
             files = _taken_by(bench.peer, files)
             check(len(files), burst, picture)
     if burst is not None:
-        record = _at_once(console, make_bench, files, burst, burst_threads or [bursts.THREADS])
+        benches = chain([bench], iter(make_bench, None))
+        record = _at_once(console, benches, files, burst, burst_threads or [bursts.THREADS])
         record["summary"]["left_out"] = n_files - len(files)
         publish(console, json, "burst", arguments, record, not record["summary"]["differences"])
         return
@@ -439,18 +441,17 @@ def _taken_by(peer: Peer, files: list[workloads.SchemaFile]) -> list[workloads.S
 
 def _at_once(
     console: Console,
-    make_bench: Callable[[], SchemaBench],
+    benches: Iterator[SchemaBench],
     files: list[workloads.SchemaFile],
     size: int,
     threads: list[int],
 ) -> dict[str, Any]:
-    """Run bursts on each number of threads, each with new compilers and vocabularies, so that no cache knows
-    the schemas. The record has the bursts on the first number."""
+    """Run bursts on each number of threads, each with the next compilers and vocabularies, so that no cache
+    knows the schemas. The record has the bursts on the first number."""
     masks = differences = 0
     summaries: dict[int, Any] = {}
     each: list[Any] = []
-    for count in threads:
-        bench = make_bench()
+    for count, bench in zip(threads, benches, strict=False):  # there are always more benches
         found = bench.run_bursts([file.schema for file in files], size, count)
         for one in found:
             compared, differing = bursts.compare(one)
