@@ -190,7 +190,7 @@ class References:
         check_deadline()
         try:
             found = self._lookup(resolver, keyword, name)
-            is_strict = _is_strict(found.resolver, resolver._base_uri, name)
+            is_strict = _is_strict(found.resolver, _absolute(resolver, name))
         except RecursionError:
             raise
         except Exception as error:  # `referencing` lets errors of several types through
@@ -328,13 +328,13 @@ def _absolute(resolver: Any, name: str) -> str:
     return f"{resolver._base_uri}{name}" if name.startswith("#") else urljoin(resolver._base_uri, name)
 
 
-def _is_strict(resolver: Any, base_uri: str, name: str) -> bool:
-    """Whether each part of a JSON pointer that leads somewhere is a key, or an index as RFC 6901 writes it.
-    `referencing` also takes `-1`, `01` and characters of texts."""
-    address, _, pointer = name.partition("#")
+def _is_strict(resolver: Any, uri: str) -> bool:
+    """Whether each part of the JSON pointer in an address that leads somewhere is a key, or an index as
+    RFC 6901 writes it. `referencing` also takes `-1`, `01` and characters of texts."""
+    address, _, pointer = uri.partition("#")
     if not pointer.startswith("/"):
         return True
-    contents = _contents_of(resolver, urljoin(base_uri, address) if address else base_uri)
+    contents = _contents_of(resolver, address)
     for part in unquote(pointer[1:]).split("/"):
         if isinstance(contents, Mapping):
             contents = contents[part.replace("~1", "/").replace("~0", "~")]
