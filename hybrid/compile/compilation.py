@@ -154,10 +154,13 @@ class Compilation(EngineStrategies):
         build = partial(
             network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
         )
-        with job.exploring():
+        try:
             network = optimised_by(self.guard.optimise(own), build)
             built = time.perf_counter()
             fixed = walk_tables(network, self.vocabulary, own)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            job.unexplored = str(error)
+            raise
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(

@@ -10,8 +10,6 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -57,15 +55,6 @@ class Job:
         self.grammar, self.deadline = grammar, deadline
         self.timings = {"parse": parsing}
 
-    @contextmanager
-    def exploring(self) -> Iterator[None]:
-        """Record the reason if the grammar is refused in a ``with`` statement."""
-        try:
-            yield
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            self.unexplored = str(error)
-            raise
-
 
 class EngineStrategies:
     """Compiles grammars of one compiler that run in XGrammar.
@@ -110,8 +99,11 @@ class EngineStrategies:
         explore = partial(
             classes_and_network, grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
         )
-        with job.exploring():
+        try:
             return optimised_by(self.guard.optimise(own), explore)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            job.unexplored = str(error)
+            raise
 
     def on_classes(self, job: Job, cause: str = "", classes: TokenClasses | None = None) -> CompiledGrammar:
         """Compile a grammar that was read on representatives, or else on the engine.

@@ -15,7 +15,7 @@ import os
 import time
 from functools import partial
 from sys import getsizeof
-from typing import Literal
+from typing import Any, Literal
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline.deadline import Deadline, free_frames
@@ -31,6 +31,9 @@ from hybrid.values.budget import Budget
 
 OVERDUE = "compiled in this process as well, because the process that was compiling it took too long"
 """Added to the reason of a grammar if another process that compiles it did not finish in time."""
+
+Key = tuple[Any, ...]
+"""What equal requests of one compiler have in common (`Request.key`)."""
 
 logger = logging.getLogger("hybrid")
 
@@ -69,15 +72,16 @@ class Pipeline:
         except Exception as error:
             self._failed(request, error, deadline)
             raise
+        key = request.key
+        make = partial(self._new, request, key)
         if self._memory is None:
-            compiled = self._new(request, deadline)
+            compiled = make(deadline)
         else:
-            make, count = partial(self._new, request), self._statistics.count
-            key = request.settings, request.key  # other compilers share the memory
-            compiled = self._memory.get(key, make, deadline, count)
+            shared = request.settings.key, key  # other compilers share the memory
+            compiled = self._memory.get(shared, make, deadline, self._statistics.count)
         if request.static:
             try:
-                self._promote(request, compiled, deadline)
+                self._promote(request, key, compiled, deadline)
             except Exception as error:
                 self._failed(request, error, deadline)
                 raise
@@ -89,7 +93,7 @@ class Pipeline:
             raise
         return compiled
 
-    def _promote(self, request: Request, compiled: CompiledGrammar, deadline: Deadline) -> None:
+    def _promote(self, request: Request, key: Key, compiled: CompiledGrammar, deadline: Deadline) -> None:
         """Complete a static grammar, and write it with all its states."""
         settings = self._compilation.settings
         raises = settings.on_budget == "raise"
@@ -97,23 +101,23 @@ class Pipeline:
         if outcome:
             self._statistics.count(f"promotions_{outcome}")
         if outcome == "done" and self._disk is not None:
-            entry = self._disk.entry(request.key)
+            entry = self._disk.entry(key)
             if entry is not None:
                 self._disk.keep(entry, compiled)
 
-    def _new(self, request: Request, deadline: Deadline) -> CompiledGrammar:
+    def _new(self, request: Request, key: Key, deadline: Deadline) -> CompiledGrammar:
         """Read the grammar from disk, or compile it and write it there. No lock of this process is held."""
         began = time.perf_counter()
         disk = self._disk
         try:
             deadline.check("waiting to begin")
-            entry = None if disk is None or not request.has_file else disk.entry(request.key)
+            entry = None if disk is None or not request.has_file else disk.entry(key)
             if disk is None or entry is None:
-                return self._made(request, None, deadline, began)
+                return self._made(request, key, None, deadline, began)
             if (found := disk.load(entry)) is not None:
-                return self._loaded(request, found, began)
+                return self._loaded(request, key, found, began)
             if not request.has_classes:  # `_promote` makes them, and writes the file
-                return self._made(request, None, deadline, began)
+                return self._made(request, key, None, deadline, began)
             seconds = self._compilation.settings.seconds
             with single_flight.wait_for_other_processes(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
@@ -121,22 +125,22 @@ class Pipeline:
                 # another process may have written it since; `Path.is_file` raises some errors of the system
                 is_there = os.path.isfile(disk.path(entry))
                 if is_there and (found := disk.load(entry, "disk_shared")) is not None:
-                    return self._loaded(request, found, began)
-                return self._made(request, entry, deadline, began, OVERDUE if turn == "overdue" else "")
+                    return self._loaded(request, key, found, began)
+                return self._made(request, key, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
             self._failed(request, error, deadline)
             raise
 
-    def _loaded(self, request: Request, found: CompiledGrammar, began: float) -> CompiledGrammar:
+    def _loaded(self, request: Request, key: Key, found: CompiledGrammar, began: float) -> CompiledGrammar:
         """Count a grammar that was read from disk."""
         found.timings["total"] = time.perf_counter() - began
         self._statistics.loaded(found)
-        self._complete(request, found)
+        self._complete(key, found)
         _log("loaded", request, found)
         return found
 
     def _made(
-        self, request: Request, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
+        self, request: Request, key: Key, entry: bytes | None, deadline: Deadline, began: float, why: str = ""
     ) -> CompiledGrammar:
         """Compile a request, and write the result to its entry on disk. `why` is added to its reason."""
         usual = gc.get_threshold()
@@ -154,7 +158,7 @@ class Pipeline:
             compiled.note(why)  # the file does not have it
         timings["total"] = time.perf_counter() - began
         self._statistics.compiled(compiled)
-        self._complete(request, compiled)
+        self._complete(key, compiled)
         _log("compiled", request, compiled)
         return compiled
 
@@ -166,9 +170,9 @@ class Pipeline:
             free_frames(error)
         logger.debug("refused %s: %s", request.notation, type(error).__name__)
 
-    def _complete(self, request: Request, compiled: CompiledGrammar) -> None:
+    def _complete(self, key: Key, compiled: CompiledGrammar) -> None:
         """Let a new grammar count the texts of its key in a cache, and report its first mask."""
-        texts = [part for part in request.key if isinstance(part, str)]
+        texts = [part for part in key if isinstance(part, str)]
         object.__setattr__(compiled, "source_bytes", compiled.source_bytes + sum(map(getsizeof, texts)))
         labels = compiled.strategy, semantics_of(compiled)
         compiled.await_first_mask(partial(self._statistics.first_mask, labels))

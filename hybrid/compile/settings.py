@@ -7,7 +7,7 @@ Limits: the vocabulary is not a part of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -36,11 +36,9 @@ class Settings:
     cache_dir: Any = ""
 
     @cached_property
-    def _hash(self) -> int:
-        return hash(tuple(getattr(self, one.name) for one in fields(self)))
-
-    def __hash__(self) -> int:
-        return self._hash  # needed by each call
+    def key(self) -> str:
+        """The same for equal settings. It is text, because Python computes the hash of a text only once."""
+        return repr(self)
 
     @property
     def walks(self) -> bool:
