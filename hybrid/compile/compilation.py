@@ -100,8 +100,9 @@ class Compilation(EngineStrategies):
         timings = {**built.seconds, "classifier": time.perf_counter() - began}
         reason = f"the only strategy for Lark grammars; {reason_of(classes, self.vocabulary)}"
         return CompiledGrammar(
-            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=grammar, found=classes,
-            classifier=classifier, timings=timings, mask_seconds=self.settings.budget.mask_seconds,
+            strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=built.grammar,
+            found=classes, classifier=classifier, timings=timings,
+            mask_seconds=self.settings.budget.mask_seconds,
         )  # fmt: skip
 
     def _on_classifier(self, job: Job) -> CompiledGrammar:

@@ -20,7 +20,7 @@ from equivalence import forks
 from equivalence.deadline import Deadline
 from hybrid.explain.earley_parser import EarleyParser
 from hybrid.explain.explanation import Located
-from hybrid.explain.lark_replay import LarkReplay, LexerStates, Names, names_of
+from hybrid.explain.lark_replay import LarkReplay, LexerStates
 from hybrid.explain.rules import Rules, TimeUp, Unexplained
 from hybrid.json_schema import SchemaGrammar
 from hybrid.lark import LarkGrammar
@@ -48,14 +48,11 @@ class Explainer:
         self._maker: threading.Thread | None = None
 
     @cached_property
-    def _named(self) -> Rules | tuple[Names, LexerStates] | str:
-        """The rules; or the terminals of a Lark grammar, and what is known of its lexer; or why there are
-        none."""
+    def _named(self) -> Rules | LexerStates | str:
+        """The rules; or what is known of the lexer of a Lark grammar; or why there are no names."""
         try:
             if isinstance(self._grammar, LarkGrammar):
-                # the last column of the parser's table is the end of the text
-                names = names_of(self._grammar, self._fixed.action.shape[1] - 1)
-                return names, LexerStates(self._fixed, names.ignored)
+                return LexerStates(self._fixed, self._grammar.terminals)
             return Rules(self._grammar, self._has_network)
         except Unexplained as why:
             return str(why)
@@ -63,9 +60,8 @@ class Explainer:
     @property
     def nbytes(self) -> int:
         """About how many bytes it holds; 0 if nothing was explained."""
-        named: Rules | tuple[Names, LexerStates] | str = self.__dict__.get("_named", "")
-        parts: tuple[Any, ...] = named if isinstance(named, tuple) else (named,)
-        size = sum(part.nbytes for part in parts if not isinstance(part, str))
+        named: Rules | LexerStates | str = self.__dict__.get("_named", "")
+        size = 0 if isinstance(named, str) else named.nbytes
         return size + sum(one.nbytes for one in list(self._singles.values()))
 
     def singles(self, tokens: Sequence[bytes], stops: tuple[int, ...]) -> NDArray[np.int64]:
@@ -82,8 +78,8 @@ class Explainer:
             Unexplained: there are no words for this grammar.
         """
         if deadline.left is not None and "_named" not in self.__dict__:
-            # in a thread, because neither Lark nor the reading of a large grammar can be interrupted; later
-            # calls wait for the same thread, unless they are in a forked process
+            # in a thread, because reading a large grammar cannot be interrupted; later calls wait for the
+            # same thread, unless they are in a forked process
             maker = self._maker
             if maker is None or not maker.is_alive():
                 maker = threading.Thread(target=lambda: self._named, daemon=True)
@@ -95,7 +91,7 @@ class Explainer:
         named = self._named
         if isinstance(named, str):
             raise Unexplained(named)
-        return LarkReplay(self._fixed, *named) if isinstance(named, tuple) else EarleyParser(named)
+        return LarkReplay(named) if isinstance(named, LexerStates) else EarleyParser(named)
 
 
 class TextExplainer:

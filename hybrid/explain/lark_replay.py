@@ -1,28 +1,25 @@
 """Reading a text with the lexer and parser of its Lark grammar, to find the names of terminals.
 
-What: a `LarkReplay` replays a text in the tables of the compiled grammar. Lark gives the names and patterns
-of terminals.
+What: a `LarkReplay` replays a text in the tables of the compiled grammar.
 When: used by `hybrid.explain.explainer`, for grammars from `GrammarCompiler.compile_lark`.
 Limits: it only gives words, and never decides what is allowed. A literal in any case is not named inside of a
-character that has another number of bytes than the literal's. Lark builds its parser again, which takes 10
-to 300 ms; when the grammar was compiled, that was within the budget.
+character that has another number of bytes than the literal's.
 """
 
 from __future__ import annotations
 
 import re
-from sys import getsizeof
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence import HybridError
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from hybrid.explain.explanation import ANY_CASE, Expected, Located, Rest
 from hybrid.explain.rules import TimeUp, Unexplained
-from hybrid.lark import LarkGrammar
+from hybrid.guard.lark_serialisation import Terminal
 from hybrid.lark.stacks import Stacks
 from hybrid.lark.tables import Fixed
 from hybrid.values.once import n_remembered, remembered
@@ -41,71 +38,13 @@ PRINTED = 60
 """How many characters of its pattern are shown for a terminal without a name."""
 
 
-class Names(NamedTuple):
-    """The terminals of a Lark grammar.
-
-    Attributes:
-        terminals: the name of each terminal.
-        literals: its text if it is a literal that UTF-8 can spell, else None.
-        any_case: whether it ignores case.
-        patterns: its pattern.
-        ignored: the numbers of the terminals that the parser never sees.
-    """
-
-    terminals: tuple[str, ...]
-    literals: tuple[str | None, ...]
-    any_case: tuple[bool, ...]
-    patterns: tuple[str, ...]
-    ignored: frozenset[int]
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes it holds."""
-        return sum(map(getsizeof, (*self.terminals, *self.patterns)))
-
-
-def names_of(grammar: LarkGrammar, n_terminals: int) -> Names:
-    """The terminals of a compiled grammar.
-
-    Lark makes neither a parser nor a lexer for this: its lexer may compare the languages of patterns, which
-    takes very long for some of them.
-
-    Args:
-        grammar: the grammar's text, which may come from a forged file.
-        n_terminals: how many terminals its tables have.
-
-    Raises:
-        Unexplained: Lark refuses the grammar this time, or it is not that of the tables.
-    """
-    from hybrid.guard.lark_construction import REFUSALS, trees_of  # imported late: Lark is slow to import
-
+def _literal_of(terminal: Terminal) -> str | None:
+    """The text of a terminal that is a literal; None if it is not one, or if no text in UTF-8 has it."""
     try:
-        terminals, _, ignored = trees_of(grammar.text).compile([grammar.start], set())
-    except (HybridError, *REFUSALS) as error:
-        raise Unexplained(f"the grammar cannot be read again: {error}") from error
-    n_found = len(terminals)
-    if n_found != n_terminals:
-        raise Unexplained(f"the grammar has {n_found} terminals, but its tables have {n_terminals}")
-    names = tuple(one.name for one in terminals)
-    return Names(
-        names,
-        tuple(_literal_of(one.pattern) for one in terminals),
-        tuple("i" in one.pattern.flags for one in terminals),
-        tuple(str(one.pattern.value) for one in terminals),
-        frozenset(names.index(name) for name in ignored if name in names),
-    )
-
-
-def _literal_of(pattern: Any) -> str | None:
-    """The text of a pattern that is a literal; None if it is not one, or if no text in UTF-8 has it."""
-    if pattern.type != "str":
-        return None
-    try:
-        pattern.value.encode()
+        terminal.pattern.encode()
     except UnicodeEncodeError:  # a lone surrogate
         return None
-    text: str = pattern.value
-    return text
+    return terminal.pattern if terminal.is_literal else None
 
 
 RESULT_BYTES = 1_300
@@ -117,11 +56,17 @@ class LexerStates:
 
     Args:
         fixed: the lexer's tables.
-        ignored: the terminals that the parser never sees.
+        terminals: the terminals, by their numbers.
+
+    Attributes:
+        literals: for each terminal, its text if it is a literal that UTF-8 can spell, else None.
+        ignored: the numbers of the terminals that the parser never sees.
     """
 
-    def __init__(self, fixed: Fixed, ignored: frozenset[int]) -> None:
-        self._fixed, self._ignored = fixed, ignored
+    def __init__(self, fixed: Fixed, terminals: Sequence[Terminal]) -> None:
+        self.fixed, self.terminals = fixed, terminals
+        self.literals = tuple(map(_literal_of, terminals))
+        self.ignored = frozenset(number for number, one in enumerate(terminals) if one.is_ignored)
 
     @property
     def nbytes(self) -> int:
@@ -130,16 +75,16 @@ class LexerStates:
 
     def accepted_bytes(self, state: int) -> frozenset[int]:
         """The bytes that the lexer accepts in a state."""
-        return self.bytes_of(self._fixed.step[state] >= 0)
+        return self.bytes_of(self.fixed.step[state] >= 0)
 
     def bytes_of(self, columns: NDArray[np.bool_]) -> frozenset[int]:
         """The bytes that belong to some byte classes."""
-        return frozenset(np.flatnonzero(columns[self._fixed.class_of_byte]).tolist())
+        return frozenset(np.flatnonzero(columns[self.fixed.class_of_byte]).tolist())
 
     @remembered
     def next_terminals(self, state: int) -> frozenset[int]:
         """The terminals that the lexer may emit first from a state."""
-        fixed = self._fixed
+        fixed = self.fixed
         seen, todo, found = {state}, [state], set()
         while todo:
             row, emitted = fixed.step[at := todo.pop()], fixed.emitted[at]
@@ -155,7 +100,7 @@ class LexerStates:
     def ended_terminals(self, state: int) -> tuple[frozenset[int], frozenset[int]]:
         """The terminals that may have ended in a state, so that the next byte begins another lexeme; and
         those bytes."""
-        fixed = self._fixed
+        fixed = self.fixed
         begins = (fixed.step[state] == fixed.step[0]) & (fixed.step[state] >= 0)
         begins &= fixed.emitted[state] != fixed.emitted[0]
         sequences = np.unique(fixed.emitted[state][begins]).tolist()
@@ -166,7 +111,7 @@ class LexerStates:
     def first_bytes_of(self, terminal: int) -> frozenset[int]:
         """The bytes with which a terminal may begin. Ignored terminals get all bytes with which no other
         terminal begins."""
-        fixed = self._fixed
+        fixed = self.fixed
         found: set[int] = set()
         for column, after in enumerate(fixed.step[0].tolist()):
             sequence = int(fixed.emitted[0, column])
@@ -176,7 +121,7 @@ class LexerStates:
                 coming = frozenset([int(fixed.sequence[fixed.sequence_start[sequence]])])
             else:
                 coming = self.next_terminals(after)
-            if terminal in coming or (terminal in self._ignored and not sequence):
+            if terminal in coming or (terminal in self.ignored and not sequence):
                 found |= set(np.flatnonzero(fixed.class_of_byte == column).tolist())
         return frozenset(found)
 
@@ -195,14 +140,13 @@ class LarkReplay:
     """Replays one text; `back_to` takes bytes back.
 
     Args:
-        fixed: the lexer and parser of the compiled grammar.
-        names, lexing: those of the grammar.
+        lexing: what is known of the grammar's lexer.
     """
 
-    def __init__(self, fixed: Fixed, names: Names, lexing: LexerStates) -> None:
-        self._fixed, self._names, self._lexing = fixed, names, lexing
+    def __init__(self, lexing: LexerStates) -> None:
+        self._fixed, self._lexing = lexing.fixed, lexing
         self._text = bytearray()
-        self._stacks = Stacks(fixed, Account(None))
+        self._stacks = Stacks(lexing.fixed, Account(None))
         self._at = [_At(0, self._stacks.of(np.zeros(1, np.int64)), -1, 0)]
 
     @property
@@ -255,7 +199,7 @@ class LarkReplay:
         Raises:
             TimeUp: the time ran out.
         """
-        at, names = self._at[-1], self._names
+        at, lexing = self._at[-1], self._lexing
         found: dict[Expected, Rest] = {}
         lexeme = bytes(self._text[max(at.begins, 0) :])
         begins: frozenset[int] | None = None
@@ -263,34 +207,34 @@ class LarkReplay:
             fixed, state = self._fixed, at.state
             # the bytes that lead to the same state as at the start may follow an emitted lexeme
             anew = (fixed.step[state] == fixed.step[0]) & (fixed.emitted[state] == fixed.emitted[0])
-            begins = self._lexing.accepted_bytes(state) & self._lexing.bytes_of(anew)
-            literal = names.literals[at.last]
+            begins = lexing.accepted_bytes(state) & lexing.bytes_of(anew)
+            literal = lexing.literals[at.last]
             if literal is None:
-                found[self._described(at.last, 1)] = self._lexing.accepted_bytes(at.state) - begins
+                found[self._described(at.last, 1)] = lexing.accepted_bytes(at.state) - begins
             elif n_read := self._read_before(at.state, literal.encode(), deadline):
                 found[self._described(at.last, n_read)] = literal.encode()[n_read:]
             self._add_followers(found, at.stack, begins)
         elif not lexeme:
             self._add_followers(found, at.stack, None)
         else:
-            coming = self._lexing.next_terminals(at.state)
+            coming = lexing.next_terminals(at.state)
             for terminal in self._taken(at.stack):
-                literal = names.literals[terminal]
+                literal = lexing.literals[terminal]
                 if literal is None and terminal in coming:
-                    silent = self._lexing.bytes_of(self._fixed.emitted[at.state] == 0)
-                    found[self._described(terminal, 1)] = self._lexing.accepted_bytes(at.state) & silent
+                    silent = lexing.bytes_of(self._fixed.emitted[at.state] == 0)
+                    found[self._described(terminal, 1)] = lexing.accepted_bytes(at.state) & silent
                 elif literal is not None:
-                    n_read = _read_of(literal, lexeme, names.any_case[terminal])
+                    n_read = _read_of(literal, lexeme, lexing.terminals[terminal].any_case)
                     if rest := literal.encode()[n_read:] if n_read else b"":
                         found[self._described(terminal, n_read)] = rest
-            ended, begins = self._lexing.ended_terminals(at.state)
+            ended, begins = lexing.ended_terminals(at.state)
             for terminal in ended:
                 after = self._stacks.shifted(at.stack, terminal)
                 if after:
                     self._add_followers(found, after, begins)
-        if names.ignored:
-            words = ", ".join(sorted(self._name(one) for one in names.ignored))
-            firsts: frozenset[int] = frozenset().union(*map(self._lexing.first_bytes_of, names.ignored))
+        if lexing.ignored:
+            words = ", ".join(sorted(self._name(one) for one in lexing.ignored))
+            firsts: frozenset[int] = frozenset().union(*map(lexing.first_bytes_of, lexing.ignored))
             ignored = Expected("terminal", f"{IGNORED} ({words})")
             found[ignored] = firsts if begins is None else firsts & begins
         order = {"literal": 0, "terminal": 1}
@@ -323,7 +267,7 @@ class LarkReplay:
     def _add_followers(self, found: dict[Expected, Rest], stack: int, begins: frozenset[int] | None) -> None:
         """Add the terminals that the parser accepts on a stack, if they can begin with one of some bytes."""
         for terminal in self._taken(stack):
-            literal = self._names.literals[terminal]
+            literal = self._lexing.literals[terminal]
             firsts = (
                 self._lexing.first_bytes_of(terminal) if literal is None else frozenset(literal.encode()[:1])
             )
@@ -334,18 +278,19 @@ class LarkReplay:
 
     def _taken(self, stack: int) -> list[int]:
         """The terminals that the parser accepts on a stack."""
-        return [one for one in range(len(self._names.terminals)) if self._stacks.shifted(stack, one)]
+        return [one for one in range(len(self._lexing.terminals)) if self._stacks.shifted(stack, one)]
 
     def _described(self, terminal: int, n_read: int) -> Expected:
-        literal = self._names.literals[terminal]
+        literal = self._lexing.literals[terminal]
         if literal is not None:
-            case = ANY_CASE if self._names.any_case[terminal] else ""
+            case = ANY_CASE if self._lexing.terminals[terminal].any_case else ""
             return Expected("literal", literal, n_read, (), case)
-        return Expected("terminal", self._name(terminal), min(n_read, 1), (), self._names.patterns[terminal])
+        pattern = self._lexing.terminals[terminal].pattern
+        return Expected("terminal", self._name(terminal), min(n_read, 1), (), pattern)
 
     def _name(self, terminal: int) -> str:
         """The name of a terminal, or its pattern if it has no name."""
-        name, pattern = self._names.terminals[terminal], self._names.patterns[terminal]
+        name, pattern, *_ = self._lexing.terminals[terminal]
         return f"/{pattern[:PRINTED]}/" if name.startswith("__") else name
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError
 
-VERSION = 5
+VERSION = 6
 """The version of the layout and of the meaning of the members. A change of the numbering of suffixes, symbols
 or classes needs a new version, too."""
 

@@ -205,9 +205,10 @@ def from_bytes(data: bytes, vocabulary: Vocabulary, *, budget: Budget = Budget()
     text = _grammar_text(header, arrays)
     if header.get("notation") == "lark":
         lark_classifier = lark_files.classifier_of(arrays, classes, vocabulary, budget.table_bytes)
+        lark = lark_files.grammar_of(text, lark_classifier.fixed.n_terminals)
         return CompiledGrammar(
-            strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=lark_files.grammar_of(text),
-            found=classes, classifier=lark_classifier, timings={"load": time.perf_counter() - began},
+            strategy="classifier", reason=reason, vocabulary=vocabulary, grammar=lark, found=classes,
+            classifier=lark_classifier, timings={"load": time.perf_counter() - began},
             mask_seconds=budget.mask_seconds, source_bytes=len(text),
         )  # fmt: skip
     grammar = grammar_text.grammar_of(text, vocabulary.size)

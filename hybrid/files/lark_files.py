@@ -9,6 +9,8 @@ state asks for) is computed again.
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from equivalence.lark.lalr import END
 from hybrid.compiled import CompiledGrammar
 from hybrid.files.checks import checked_starts, falls_within, taken
 from hybrid.files.container import Arrays, malformed
+from hybrid.guard.lark_serialisation import terminals_of
 from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
 
 AS_THEY_ARE = (
@@ -38,17 +41,24 @@ SKIP = (1 << 12) - 1
 
 
 def text_of(grammar: LarkGrammar) -> bytes:
-    """Return a grammar as bytes: its start rule, a line feed, its text."""
-    return f"{grammar.start}\n{grammar.text}".encode("utf-8", "surrogatepass")
+    """Return a grammar as bytes, in JSON."""
+    return json.dumps(grammar).encode()
 
 
-def grammar_of(text: bytes) -> LarkGrammar:
-    """Return the grammar from the bytes that `text_of` has made."""
+def grammar_of(text: bytes, n_terminals: int) -> LarkGrammar:
+    """Return the grammar from the bytes that `text_of` has made.
+
+    Raises:
+        ArtifactError: they are something else, or the grammar has another number of terminals.
+    """
     try:
-        start, _, rest = text.decode("utf-8", "surrogatepass").partition("\n")
-    except UnicodeDecodeError as error:
-        raise malformed(f"its grammar is not UTF-8 ({error})") from error
-    return LarkGrammar(rest, start)
+        source, start, listed = json.loads(text)
+        terminals = terminals_of(listed)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise malformed(f"its grammar cannot be read ({error})") from error
+    if len(terminals) != n_terminals or type(source) is not str or type(start) is not str:
+        raise malformed(f"its grammar has {len(terminals)} terminals instead of {n_terminals}, or no text")
+    return LarkGrammar(source, start, terminals)
 
 
 def arrays_of(compiled: CompiledGrammar) -> Arrays:

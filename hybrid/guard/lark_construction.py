@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import lark
-from lark.load_grammar import _parse_grammar, load_grammar
+from lark.load_grammar import _parse_grammar
 from lark.parsers import lalr_analysis
 
 from equivalence.deadline import Deadline
@@ -25,8 +25,7 @@ from equivalence.errors import BudgetExceeded, GrammarError, HybridError, Unsupp
 from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer.machine import build_lexer
 from equivalence.lark.lexer.scanner import refuse_declared_terminals, terminal_names
-from hybrid.guard.lark_estimate import refuse_large_rules, refuse_large_terminals
-from hybrid.guard.lark_serialisation import Construction, serialised, serialised_error
+from hybrid.guard.lark_serialisation import Construction, Terminal, serialised, serialised_error
 
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
@@ -47,29 +46,13 @@ def read(text: str, start: str) -> lark.Lark:
 
     Raises:
         GrammarError: Lark refuses it (the message quotes Lark), or it must not be read.
-        BudgetExceeded: it would be too large once Lark has written it out (`hybrid.guard.lark_estimate`).
-    """
-    options: dict[str, Any] = {"parser": "lalr", "lexer": "basic", "start": start}
-    trees = trees_of(text)
-    try:
-        return lark.Lark(trees, **options)
-    except REFUSALS as error:
-        raise refusal(error) from error
-
-
-def trees_of(text: str) -> Any:
-    """Lark's trees of a grammar, from which Lark makes a parser.
-
-    Raises:
-        GrammarError, BudgetExceeded: as `read`.
     """
     if len(text) > MOST_CHARACTERS:
         raise GrammarError(
             f"the Lark grammar has {len(text)} characters, but the limit is {MOST_CHARACTERS}; shorten it"
         )
     try:
-        # Lark's first steps, one by one; the text is parsed twice, which takes 25 ms for a programming
-        # language
+        # this parses the text twice, which takes 25 ms for a programming language
         statements = _parse_grammar(text, "<string>")  # type: ignore[no-untyped-call]
         imports = [one.children[0].data for one in statements.children if one.data == "import"]
         if "import_rel" in imports:
@@ -77,19 +60,11 @@ def trees_of(text: str) -> Any:
                 "the Lark grammar imports from other files, but a text has no files next to it; import "
                 "only from Lark's own library, as in %import common.NUMBER"
             )
-        refuse_large_terminals(statements)
-        trees, _ = load_grammar(text, "<string>", [], False)  # type: ignore[no-untyped-call]
-        refuse_large_rules(trees)
+        return lark.Lark(text, parser="lalr", lexer="basic", start=start)
+    except RecursionError as error:
+        raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
     except REFUSALS as error:
-        raise refusal(error) from error
-    return trees
-
-
-def refusal(error: Exception) -> GrammarError:
-    """The error that says why Lark refuses a grammar, from one of `REFUSALS`."""
-    if isinstance(error, RecursionError):
-        return GrammarError("Lark refuses the grammar: it is nested too deeply")
-    return GrammarError(f"Lark refuses the grammar: {error}")
+        raise GrammarError(f"Lark refuses the grammar: {error}") from error
 
 
 def construct(text: str, start: str, max_states: int, deadline: Deadline | None = None) -> Construction:
@@ -118,7 +93,14 @@ def construct(text: str, start: str, max_states: int, deadline: Deadline | None 
             "a pattern of a terminal is nested too deeply; use fewer nested groups"
         ) from error
     seconds = {"parse": parsed - began, "automata": time.perf_counter() - parsed}
-    return Construction(lexer, machine, seconds)
+    terminals = tuple(
+        Terminal(
+            one.name, str(one.pattern.value), one.pattern.type == "str", "i" in one.pattern.flags,
+            number in lexer.ignored,
+        )
+        for number, one in enumerate(parser.terminals)
+    )  # fmt: skip
+    return Construction(lexer, machine, terminals, seconds)
 
 
 def answer(text: str, start: str, max_states: int) -> bytes:

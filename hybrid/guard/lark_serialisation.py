@@ -26,17 +26,37 @@ ERRORS = {error.__name__: error for error in (BudgetExceeded, GrammarError, Unsu
 Numbers = NDArray[np.int32]
 
 
+class Terminal(NamedTuple):
+    """A terminal of a Lark grammar, for explanations.
+
+    Attributes:
+        name: its name.
+        pattern: its pattern, or its text if it is a literal.
+        is_literal: whether it is a literal.
+        any_case: whether it ignores case.
+        is_ignored: whether the parser never sees it.
+    """
+
+    name: str
+    pattern: str
+    is_literal: bool
+    any_case: bool
+    is_ignored: bool
+
+
 class Construction(NamedTuple):
-    """Lexer and parser of a grammar, and the seconds that Lark and the lexer took."""
+    """Lexer and parser of a grammar, its terminals by their numbers, and the seconds that Lark and the lexer
+    took."""
 
     lexer: LexerMachine
     machine: LalrMachine
+    terminals: tuple[Terminal, ...]
     seconds: dict[str, float]
 
 
 def serialised(construction: Construction) -> bytes:
     """A construction as bytes: the length of a JSON part, the JSON part, and the arrays that it describes."""
-    lexer, machine, seconds = construction
+    lexer, machine, terminals, seconds = construction
     texts = {text: number for number, text in enumerate(lexer.sequences)}
     sets: dict[tuple[int, ...], int] = {}
     known: dict[Any, int] = {}
@@ -46,8 +66,7 @@ def serialised(construction: Construction) -> bytes:
             known[continuations] = sets.setdefault(numbers, len(sets))
     set_of_state = np.fromiter((known[one] for one in lexer.continuations), np.int32)
     content = {
-        "terminals": lexer.terminals,
-        "ignored": sorted(lexer.ignored),
+        "terminals": terminals,
         "end": machine.terminals[-1],
         "nonterminals": machine.nonterminals,
         "texts": list(texts),  # first the sequences, then those of continuations, which are sets of texts
@@ -103,7 +122,9 @@ def _construction(content: dict[str, Any], data: bytes, begin: int) -> Construct
         _within(array, least, bound)
         return array
 
-    terminals = tuple(map(str, content["terminals"]))
+    terminals = terminals_of(content["terminals"])
+    names = tuple(one.name for one in terminals)
+    ignored = frozenset(number for number, one in enumerate(terminals) if one.is_ignored)
     nonterminals = tuple(map(str, content["nonterminals"]))
     texts = _lists(content["texts"], len(terminals))
     sets = [tuple(texts[number] for number in one) for one in _lists(content["sets"], len(texts))]
@@ -114,24 +135,35 @@ def _construction(content: dict[str, Any], data: bytes, begin: int) -> Construct
         raise ValueError("a lexer with equal sequences")
     if start >= n_parser:
         raise ValueError("a parser without its start")
-    (ignored,) = _lists([content["ignored"]], len(terminals))
     step, emitted = taken(-1, n_lexer, n_lexer, 256), taken(0, n_sequences, n_lexer, 256)
     at_end = taken(-1, n_sequences, n_lexer)
     continuations = tuple(sets[number] for number in taken(0, len(sets), n_lexer).tolist())
     sequences = tuple(texts[:n_sequences])
-    lexer = LexerMachine(terminals, frozenset(ignored), step, emitted, sequences, at_end, continuations)
+    lexer = LexerMachine(names, ignored, step, emitted, sequences, at_end, continuations)
     # the end of input leads to one state beyond the last
     action = taken(-n_rules, n_parser + 2, n_parser, len(terminals) + 1)
     _within(action[:, :-1], -n_rules, n_parser + 1)
     goto = taken(-1, n_parser, n_parser, len(nonterminals))
     rule_length, rule_origin = taken(0, 1 << 31, n_rules), taken(0, len(nonterminals), n_rules)
-    terminals = (*terminals, str(content["end"]))
-    machine = LalrMachine(terminals, nonterminals, action, goto, rule_length, rule_origin, start)
+    names = (*names, str(content["end"]))
+    machine = LalrMachine(names, nonterminals, action, goto, rule_length, rule_origin, start)
     if begin != len(data):
         raise ValueError("a construction with a wrong length")
-    return Construction(
-        lexer, machine, {str(name): float(value) for name, value in content["seconds"].items()}
-    )
+    seconds = {str(name): float(value) for name, value in content["seconds"].items()}
+    return Construction(lexer, machine, terminals, seconds)
+
+
+def terminals_of(content: Any) -> tuple[Terminal, ...]:
+    """The terminals that are written as lists in JSON.
+
+    Raises:
+        ValueError, TypeError: they are not.
+    """
+    terminals = tuple(Terminal(*one) for one in content)
+    for one in terminals:
+        if [type(part) for part in one] != [str, str, bool, bool, bool]:
+            raise ValueError(f"not a terminal: {one}")
+    return terminals
 
 
 def _within(values: Numbers, least: int, bound: int) -> None:

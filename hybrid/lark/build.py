@@ -23,8 +23,10 @@ from hybrid.xgrammar.messages import shortened
 
 
 class Built(NamedTuple):
-    """Lexer, parser and token classes of a grammar, and the seconds that each of them took."""
+    """A grammar with its terminals, its lexer, parser and token classes, and the seconds that each of them
+    took."""
 
+    grammar: LarkGrammar
     lexer: LexerMachine
     machine: LalrMachine
     classes: FactoredClasses
@@ -43,11 +45,12 @@ def build(
     """
     deadline.check("waiting for Lark")
     try:
-        lexer, machine, seconds = guard.lark(*grammar, deadline)
+        lexer, machine, terminals, seconds = guard.lark(grammar.text, grammar.start, deadline)
     except HybridError as error:
         error.args = (shortened(error),)  # it may name long names, and Lark quotes patterns
         raise
     classes = factored_classes(
         lexer, machine, vocabulary, max_sequences=budget.states, max_bytes=budget.bytes, deadline=deadline
     )
-    return Built(lexer, machine, classes, {**seconds, **classes.tokens.seconds})
+    whole = grammar._replace(terminals=terminals)
+    return Built(whole, lexer, machine, classes, {**seconds, **classes.tokens.seconds})

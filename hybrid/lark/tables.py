@@ -78,6 +78,11 @@ class Fixed(NamedTuple):
         return int(self.top_kind.max(initial=0)) + 1
 
     @property
+    def n_terminals(self) -> int:
+        """Number of terminals, without the end of the text, which has the last column of `action`."""
+        return int(self.action.shape[1]) - 1
+
+    @property
     def n_classes(self) -> int:
         """Number of token classes."""
         return int(self.set_of.shape[1])
