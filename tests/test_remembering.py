@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, StrategyError
 from hybrid import allocate_token_bitmask as allocate
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.places import places_of
 from hybrid.remembering.cursor import number, without_space
@@ -265,6 +266,31 @@ def test_masks_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             read()
     monkeypatch.undo()
     assert matcher.accept_string("[")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("many words", '["a","abc","'), ("unique, or short", '["a","b","a"')]
+)
+def test_forks_that_do_not_fit_into_tables_leave_nothing_forgotten(
+    name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = ClassifierFollower._answer
+    wanted = matcher_of(UNIQUE[name], "engine")
+
+    def full_for_forks(follower: ClassifierFollower, question: Any) -> Any:
+        if follower is not own:
+            raise BudgetExceeded("the tables are full")
+        return answer(follower, question)
+
+    for call in (allowed, lambda one: one.accept_string("b"), lambda one: one.accept_token(ord("a"))):
+        matcher = matcher_of(UNIQUE[name], "classifier")
+        assert matcher.accept_string(text) and wanted.accept_string(text)
+        own = matcher._follower._wrapped
+        monkeypatch.setattr(ClassifierFollower, "_answer", full_for_forks)
+        assert call(matcher) == call(wanted)
+        monkeypatch.undo()
+        assert allowed(matcher) == allowed(wanted)
+        wanted.reset()
 
 
 def test_a_long_text_is_stopped_while_it_is_read() -> None:

@@ -192,7 +192,7 @@ class ClassifierFollower(CachedSequence, Follower):
         except TooSlow:
             raise
         except BudgetExceeded:
-            raise ReplaceFollower(self._fallback_follower(self.n_steps)) from None
+            raise ReplaceFollower(self.replacement()) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -203,6 +203,10 @@ class ClassifierFollower(CachedSequence, Follower):
             except BudgetExceeded:
                 self.classifier.renew()
                 return question(self._current())
+
+    def replacement(self) -> EngineFollower:
+        """A follower of the fallback strategy in the same state. Raises like `_fallback_follower`."""
+        return self._fallback_follower(self.n_steps)
 
     def _fallback_follower(self, steps: int, why: str = OUTGROWN) -> EngineFollower:
         """A follower of the fallback strategy that has read the first steps.

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from equivalence.deadline import Deadline
+from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
@@ -35,7 +36,7 @@ from hybrid.remembering.cursor import (
 from hybrid.remembering.novelty import Check, goes_on, goes_on_behind, unchecked
 from hybrid.remembering.suspects import suspects
 from hybrid.remembering.vocabulary import Kinds, kinds_of
-from hybrid.values.follower import Follower
+from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
 
 KEPT = 32
@@ -73,8 +74,21 @@ class RememberingFollower(Follower):
 
     # masks
 
+    def _answer(self, question: Callable[[], bool]) -> bool:
+        """Answer a question that forks may have to read text for. If one of them would have to be replaced,
+        replace the follower of the grammar, and answer again."""
+        try:
+            return question()
+        except ReplaceFollower:  # its follower has read the text of the fork
+            assert isinstance(self._wrapped, ClassifierFollower), "others are never replaced"
+            self._wrapped = self._wrapped.replacement()
+        return question()
+
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
+        return self._answer(lambda: self._fill(words, debug_print))
+
+    def _fill(self, words: Any, debug_print: bool) -> bool:
         check, mask = partial(check_time, perf_counter(), self._mask_seconds), np.empty_like(words)
         needed: bool = self._delegate("fill", mask, debug_print)
         if self._is_marked:
@@ -244,11 +258,12 @@ class RememberingFollower(Follower):
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""
-        return self._accept("accept_token", token, self._tokens[token], debug_print)
+        text = self._tokens[token]
+        return self._answer(lambda: self._accept("accept_token", token, text, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
-        return self._accept("accept_string", text, text, debug_print)
+        return self._answer(lambda: self._accept("accept_string", text, text, debug_print))
 
     def _accept(self, name: str, given: Any, text: bytes, debug_print: bool) -> bool:
         is_token = name == "accept_token"
