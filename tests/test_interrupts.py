@@ -30,8 +30,9 @@ from typing import Any
 import pytest
 import xgrammar
 
-from equivalence import BudgetExceeded, compute_classes, forks
+from equivalence import BudgetExceeded, MatcherError, Vocabulary, compute_classes, forks
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid.healing import HealingMatcher
 from hybrid.lark import FactoredClassifier
 from tests.caches import wait_for
 from tests.matchers import mask_of
@@ -355,6 +356,74 @@ def test_a_matcher_is_before_or_after_what_was_interrupted(name: str) -> None:
         assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), text
         assert fresh.is_completed() == ours.is_completed()
     assert times > 120
+
+
+SINGLE = [bytes([byte]) for byte in b'[]",:abx01 ']
+STEPS = Vocabulary.from_bytes(
+    [b"(", *SINGLE, b'["', b'",', b"ab", b"ba", b""], stop_token_ids=len(SINGLE) + 5
+)
+REPEATED = 'root ::= "(" | "a" root "b" | [ab]{2,6} | "x" root'
+UNEQUAL = {"type": "array", "items": {"enum": ["a", "ab", "b", 1, 11]}, "uniqueItems": True}
+MARKED = {"type": "array", "items": {"enum": ["a", "b"]}, "anyOf": [{"uniqueItems": True}, {"maxItems": 2}]}
+
+
+def grammar_over_steps(strategy: str) -> CompiledGrammar:
+    return GrammarCompiler(STEPS, strategy=strategy).compile_grammar(REPEATED)
+
+
+def remembering(strategy: str, schema: Any) -> GrammarMatcher:
+    compiler = GrammarCompiler(STEPS, strategy=strategy, semantics="json-schema")
+    return GrammarMatcher(compiler.compile_json_schema(schema))
+
+
+def limited(strategy: str) -> GrammarMatcher:
+    matcher = GrammarMatcher(grammar_over_steps(strategy))
+    matcher.limit_tokens(5)
+    return matcher
+
+
+WRAPPED: dict[str, Callable[[str], Any]] = {
+    "plain": lambda strategy: GrammarMatcher(grammar_over_steps(strategy)),
+    "limited": limited,
+    "remembering": lambda strategy: remembering(strategy, UNEQUAL),
+    "remembering marks": lambda strategy: remembering(strategy, MARKED),
+    "healing": lambda strategy: HealingMatcher(grammar_over_steps(strategy), b"aba"),
+}
+
+
+def history(matcher: Any) -> list[Any]:
+    """All that can be observed, here and after each step that is taken back."""
+    twin, found = matcher.fork(), []
+    while True:
+        mask = None if twin.is_terminated() else mask_of(twin)
+        found.append((mask, twin.is_completed(), getattr(twin, "tokens_left", 0), getattr(twin, "left", 0)))
+        try:
+            twin.rollback()
+        except MatcherError:
+            return found
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "engine"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_what_matchers_keep_beside_the_grammar_changes_with_it(name: str, strategy: str) -> None:
+    rng, make = random.Random(name), WRAPPED[name]
+    matcher, times = make(strategy), 0
+    for _ in range(150):
+        token = rng.choice([0] if matcher.is_terminated() else mask_of(matcher) or [0])
+        before, after = history(matcher), matcher.fork()
+        choices: list[tuple[str, list[Any]]] = [
+            ("accept_token", [token]), ("accept_token", [token]), ("accept_string", [STEPS.tokens[token]]),
+            ("rollback", [rng.randrange(len(before))]), ("reset" if len(before) > 8 else "is_completed", []),
+        ]  # fmt: skip
+        act, arguments = rng.choice(choices)
+        getattr(after, act)(*arguments)
+        try:
+            with Injector(int(rng.expovariate(1 / 8))).at_work():
+                getattr(matcher, act)(*arguments)
+        except Injected:
+            times += 1
+        assert history(matcher) in (before, history(after)), (act, arguments)
+    assert times > 50
 
 
 TEXTS = {"a schema": (b'{"a": "xy', b'{"a": "z"'), "a grammar": (b"((ab", b"(abab"), "Lark": (b"a12", b"a3 ")}

@@ -215,8 +215,11 @@ class GrammarMatcher(Calls):
 
     def reset(self) -> None:
         """Go back to the start, and drop the limit of tokens."""
-        self.limit_tokens(None)
-        self._follower.reset()
+        follower = self._follower
+        if isinstance(follower, LimitedFollower):
+            follower = follower.inner.fork()  # both change at once
+        follower.reset()
+        self._follower = follower
 
     def fork(self) -> GrammarMatcher:
         """An independent matcher in the same state."""

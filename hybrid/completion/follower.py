@@ -39,7 +39,6 @@ class LimitedFollower(Follower):
         with_stop: keep one of the tokens for a stop token, if there is room for it.
 
     Attributes:
-        left: how many more tokens may follow; each step, by a token or a text, counts as one.
         limit_error: why the limit can no longer be kept; None while it is kept.
     """
 
@@ -47,7 +46,8 @@ class LimitedFollower(Follower):
         self, inner: Follower, completion: Completion, left: int, stops: tuple[int, ...], with_stop: bool
     ) -> None:
         super().__init__(inner)
-        self._completion, self._stops, self._for_stop, self.left = completion, stops, int(with_stop), left
+        self._completion, self._stops, self._for_stop = completion, stops, int(with_stop)
+        self._most = self.n_steps + left
         self.limit_error: str | None = None
         self._place: Place | None = None
         # masks are the inner one's while more tokens are left than the second, and at most the first
@@ -57,6 +57,11 @@ class LimitedFollower(Follower):
     def inner(self) -> Follower:
         """The follower of the grammar."""
         return self._wrapped
+
+    @property
+    def left(self) -> int:
+        """How many more tokens may follow; each step, by a token or a text, counts as one."""
+        return self._most - self.n_steps
 
     # masks
 
@@ -114,23 +119,13 @@ class LimitedFollower(Follower):
 
     # tokens and text
 
-    def accept_token(self, token: int, debug_print: bool = False) -> bool:
-        """See `Follower.accept_token`."""
-        taken = super().accept_token(token, debug_print)
-        self.left -= taken
-        return taken
-
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
-        taken = super().accept_string(text, debug_print)
-        self.left -= taken
-        if taken:
-            self._untouched = (-1, -1)  # a text may be longer than any token
-        return taken
+        self._untouched = (-1, -1)  # a text may be longer than any token
+        return super().accept_string(text, debug_print)
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
-        super().rollback(steps)
-        self.left += steps
-        if self.left > self._untouched[0]:
+        if self.left + steps > self._untouched[0]:
             self._untouched = (-1, -1)  # it is before the place for which that was computed
+        super().rollback(steps)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -73,17 +74,18 @@ class HealingMatcher:
                 f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}; pass only the end of the "
                 "prompt, as heal returns it"
             )
-        self._inner = GrammarMatcher(
-            compiled_grammar,
-            override_stop_tokens=override_stop_tokens,
-            terminate_without_stop_token=terminate_without_stop_token,
+        begin = partial(
+            GrammarMatcher, compiled_grammar, terminate_without_stop_token=terminate_without_stop_token
         )
+        self._inner = begin(override_stop_tokens=override_stop_tokens)
+        # the ids may have been an iterator
+        self._new_inner = partial(begin, override_stop_tokens=self._inner.stop_token_ids or None)
         self._prefix = text
         self._size = compiled_grammar.vocabulary.size
         self._tokens = compiled_grammar.vocabulary.tokens
-        self._spelled: list[int] = []  # how many bytes of the prefix were read after each of its steps
+        # how many bytes of the prefix were read after each of its steps
+        self._spelled: tuple[int, ...] = ()
         self._crossed = False  # whether the last of these steps also read a text of the grammar
-        self._behind = 0  # number of steps after these
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
@@ -155,7 +157,7 @@ class HealingMatcher:
         """As `GrammarMatcher.accept_token`."""
         left = self.left
         if not left:
-            return self._count(self._inner.accept_token(token_id, debug_print=debug_print))
+            return self._inner.accept_token(token_id, debug_print=debug_print)
         token = integer(token_id, "token_id")
         if not 0 <= token < self._size or token in self._inner.stop_token_ids or not self._tokens[token]:
             return False
@@ -165,50 +167,46 @@ class HealingMatcher:
         """As `GrammarMatcher.accept_string`. The prefix is read first; the text may end inside of it."""
         left = self.left
         if not left:
-            return self._count(self._inner.accept_string(input_str, debug_print=debug_print))
+            return self._inner.accept_string(input_str, debug_print=debug_print)
         return self._read(encoded(input_str), left)
-
-    def _count(self, taken: bool) -> bool:
-        self._behind += taken
-        return taken
 
     def _read(self, text: bytes, left: bytes) -> bool:
         """Advance by a text while bytes of the prefix are left. Return whether it is allowed."""
         rest = text[len(left) :]
         if not text.startswith(left) and not left.startswith(text):
             return False
-        if rest and not self._inner.accept_string(rest):
+        inner = self._inner.fork() if rest else self._inner
+        if rest and not inner.accept_string(rest):
             return False
-        self._spelled.append(len(self._prefix) - len(left) + min(len(text), len(left)))
-        self._crossed = bool(rest)
+        spelled = *self._spelled, len(self._prefix) - len(left) + min(len(text), len(left))
+        crossed = bool(rest)
+        self._inner, self._spelled, self._crossed = inner, spelled, crossed
         return True
 
     def rollback(self, num_tokens: int = 1) -> None:
         """As `GrammarMatcher.rollback`; steps inside of the prefix count."""
         steps = integer_from(0, num_tokens, "num_tokens")
-        made = self._behind + len(self._spelled)
-        if steps > made:
-            raise MatcherError(f"cannot roll back {steps} steps: only {made} were made")
-        behind = min(steps, self._behind)
-        before = steps - behind
-        crossed = bool(before) and self._crossed
-        self._inner.rollback(behind + crossed)
-        self._behind -= behind
-        if before:
-            self._crossed = False
-            del self._spelled[len(self._spelled) - before :]
+        within = self._inner._follower.n_steps
+        before = steps - (within - self._crossed)
+        if before <= 0:
+            self._inner.rollback(steps)
+            return
+        left = len(self._spelled) - before
+        if left < 0:
+            raise MatcherError(f"cannot roll back {steps} steps: only {steps + left} were made")
+        inner, spelled = self._inner.fork(), self._spelled[:left]
+        inner.rollback(within)
+        self._inner, self._spelled, self._crossed = inner, spelled, False
 
     def reset(self) -> None:
         """Go back to the start, before the prefix."""
-        self._inner.reset()
-        self._spelled, self._crossed, self._behind = [], False, 0
+        self._inner, self._spelled, self._crossed = self._new_inner(), (), False
 
     def fork(self) -> HealingMatcher:
         """Return an independent matcher in the same state."""
         twin = HealingMatcher.__new__(HealingMatcher)
         twin.__dict__.update(self.__dict__)
         twin._inner = self._inner.fork()
-        twin._spelled = self._spelled[:]
         return twin
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

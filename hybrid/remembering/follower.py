@@ -9,7 +9,6 @@ Limits: those of `novelty.py`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
@@ -40,8 +39,8 @@ from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
 
 KEPT = 32
-"""The cursors of so many steps are kept for rollbacks. Each has a copy of the text of an item, so all of them
-would take memory with the square of a text. To go back further, the text is read again."""
+"""The cursors before so many steps are kept for rollbacks. Each has a copy of the text of an item, so all of
+them would take memory with the square of a text. To go back further, the text is read again."""
 
 
 PIECE = 256
@@ -68,15 +67,31 @@ class RememberingFollower(Follower):
         self._places, self._stops = places, frozenset(stops)
         self._vocabulary, self._tokens = vocabulary, vocabulary.tokens
         self._kinds: Kinds = kinds_of(vocabulary)
-        self._cursor = Cursor(places)
+        # the last cursors, each with the number of steps before it; the last one is here after `_settle`
+        self._known: tuple[tuple[int, Cursor], ...] = ((self.n_steps, Cursor(places)),)
         self._is_marked = any(place.is_marked for place in places.all)
-        self._before: deque[Cursor] = deque(maxlen=KEPT)  # the cursors before the last steps
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self._known[-1][1]
+
+    def _settle(self) -> None:
+        """Find the cursor again if steps were taken back."""
+        made, known = self.n_steps, self._known
+        while known and known[-1][0] > made:
+            known = known[:-1]
+        if not known:
+            cursor = Cursor(self._places)
+            cursor.read(self.text_read())
+            known = ((made, cursor),)
+        self._known = known
 
     # masks
 
     def _answer(self, question: Callable[[], bool]) -> bool:
         """Answer a question that forks may have to read text for. If one of them would have to be replaced,
         replace the follower of the grammar, and answer again."""
+        self._settle()
         try:
             return question()
         except ReplaceFollower:  # its follower has read the text of the fork
@@ -278,48 +293,24 @@ class RememberingFollower(Follower):
             after, marked = found
             if marked != text:
                 name, given = "accept_string", marked
-        if not self._delegate(name, given, debug_print):
-            return False
-        if not self._is_marked and not is_stop:
-            after = None
-            try:
+        made = self.n_steps
+        try:
+            if not self._delegate(name, given, debug_print):
+                return False
+            if not self._is_marked and not is_stop:
                 after = self._after(self._cursor, text, self._wrapped.fork, check)
-            finally:
-                if after is None:
-                    self._wrapped.rollback(1)
-        if after is None:
-            return False
-        self._before.append(self._cursor)
-        self._cursor = after
-        return True
+            if after is not None:
+                self._known = (*self._known[-KEPT:], (made + 1, after))
+                return True
+            self._wrapped.rollback(1)
+        except BaseException:  # Ctrl-C may come after the grammar's follower has read the text
+            self._wrapped.rollback(self.n_steps - made)
+            raise
+        return False
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
         return unmarked(bytes(self._delegate("text_read")))
-
-    def rollback(self, steps: int) -> None:
-        """See `Follower.rollback`."""
-        super().rollback(steps)
-        if steps > len(self._before):
-            self._before.clear()
-            self._cursor = Cursor(self._places)
-            self._cursor.read(self.text_read())
-            return
-        for _ in range(steps):
-            self._cursor = self._before.pop()
-
-    def reset(self) -> None:
-        """See `Follower.reset`."""
-        super().reset()
-        self._cursor = Cursor(self._places)
-        self._before.clear()
-
-    def fork(self) -> RememberingFollower:
-        """See `Follower.fork`."""
-        twin = super().fork()
-        assert isinstance(twin, RememberingFollower)
-        twin._before = self._before.copy()
-        return twin
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`: text that the grammar forces is forced here, too."""

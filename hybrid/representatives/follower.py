@@ -10,6 +10,7 @@ Limits: masks and steps are computed by XGrammar, without a deadline.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NoReturn
 
@@ -50,9 +51,8 @@ class EngineFollower(Follower):
         assert compiled.engine is not None
         self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
         self._compiled = compiled
-        self._made = 0
         self.ends_without_stop = ends_without_stop
-        self._read: list[int | bytes] = []  # without stop tokens
+        self._read: list[int | bytes | None] = []  # None: a stop token
         # the rest depends only on the compiled grammar and the stop ids
         vocabulary = compiled.vocabulary
         self._tokens = vocabulary.tokens
@@ -147,36 +147,45 @@ class EngineFollower(Follower):
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
         """See `Follower.accept_token`."""
-        taken = self._take(token, debug_print)
-        self._made += taken
-        return taken
-
-    def _take(self, token_id: int, debug_print: bool) -> bool:
-        stops = token_id in self._stop_set
-        if self._gather is None:
-            # a stop id of the vocabulary without text: XGrammar would read it as empty text
-            if not stops and not self._tokens[token_id]:
+        if token in self._stop_set:
+            stop = token if self._gather is None else self._stop_class
+            return self._advance(None, self._inner.accept_token, stop, debug_print)
+        if self._gather is not None:
+            if self._class_of_token[token] < 0:
                 return False
-            taken = self._inner.accept_token(token_id, debug_print=debug_print)
-            if taken and not stops:
-                self._read.append(token_id)
-            return bool(taken)
-        if stops:
-            return bool(self._inner.accept_token(self._stop_class, debug_print=debug_print))
-        if self._class_of_token[token_id] < 0:
+            return self._advance(token, self._inner.accept_string, self._tokens[token], debug_print)
+        # a stop id of the vocabulary without text: XGrammar would read it as empty text
+        if not self._tokens[token]:
             return False
-        taken = self._inner.accept_string(self._tokens[token_id], debug_print=debug_print)
-        if taken:
-            self._read.append(token_id)
-        return bool(taken)
+        return self._advance(token, self._inner.accept_token, token, debug_print)
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
-        taken = bool(self._inner.accept_string(text, debug_print=debug_print))
-        self._made += taken
-        if taken:
-            self._read.append(text)
-        return taken
+        return self._advance(text, self._inner.accept_string, text, debug_print)
+
+    def _advance(
+        self, read: int | bytes | None, accept: Callable[..., Any], given: Any, debug_print: bool
+    ) -> bool:
+        """Let XGrammar read something, and record it."""
+        made = len(self._read)
+        try:
+            if not accept(given, debug_print=debug_print):
+                return False
+            self._read.append(read)
+        except BaseException:  # Ctrl-C may have come after XGrammar had read it
+            if self._has_made(made + 1):
+                self._inner.rollback(1)
+            del self._read[made:]
+            raise
+        return True
+
+    def _has_made(self, steps: int) -> bool:
+        """Whether XGrammar's matcher has made at least so many steps."""
+        try:
+            self._inner.fork().rollback(steps)
+        except RuntimeError:
+            return False
+        return True
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
@@ -187,6 +196,8 @@ class EngineFollower(Follower):
         last text."""
         found: list[int] = []
         for one in reversed(self._read):
+            if one is None:
+                continue
             if not isinstance(one, int) or len(found) == most:
                 break
             found.append(one)
@@ -195,21 +206,34 @@ class EngineFollower(Follower):
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
-        ended = self._inner.is_terminated() and not self.ends_without_stop
-        self._inner.rollback(steps)
-        self._made -= steps
-        del self._read[max(len(self._read) - (steps - ended), 0) :]
+        made = len(self._read)
+        try:
+            self._inner.rollback(steps)
+            del self._read[made - steps :]
+        except BaseException:  # as in `_advance`
+            if not self._has_made(made):
+                del self._read[made - steps :]
+            raise
+
+    @property
+    def n_steps(self) -> int:
+        """See `Follower.n_steps`."""
+        return len(self._read)
 
     def check_made(self, steps: int) -> None:
         """See `Follower.check_made`."""
-        if steps > self._made:
-            raise MatcherError(f"cannot roll back {steps} steps: only {self._made} were made")
+        if steps > len(self._read):
+            raise MatcherError(f"cannot roll back {steps} steps: only {len(self._read)} were made")
 
     def reset(self) -> None:
         """See `Follower.reset`."""
-        self._inner.reset()
-        self._made = 0
-        self._read = []
+        try:
+            self._inner.reset()
+            self._read = []
+        except BaseException:  # a second time changes nothing
+            self._inner.reset()
+            self._read = []
+            raise
 
     def fork(self) -> EngineFollower:
         """See `Follower.fork`."""

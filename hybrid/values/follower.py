@@ -64,6 +64,11 @@ class Follower:
             return getattr(self._wrapped, name)(*arguments)
 
     @property
+    def n_steps(self) -> int:
+        """Number of steps that were made and not taken back."""
+        return self._wrapped.n_steps
+
+    @property
     def temperature(self) -> float | None:
         """The sampling temperature that the grammar asks for here."""
         return self._wrapped.temperature
