@@ -23,6 +23,7 @@ import pytest
 
 from equivalence import BudgetExceeded, GrammarError, StrategyError, Vocabulary
 from hybrid import (
+    BatchGrammarMatcher,
     Budget,
     CompiledGrammar,
     GrammarCompiler,
@@ -213,6 +214,26 @@ def test_a_budget_that_nothing_fits_in_is_said() -> None:
     matcher = GrammarMatcher(uncached(budget=Budget(table_bytes=700_000)))
     with pytest.raises(BudgetExceeded, match="table_bytes"):
         all(matcher.accept_string("(" * 50) for _ in range(200_000))
+
+
+def test_no_matcher_of_a_batch_moves_if_one_cannot_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncached()
+    matchers = [GrammarMatcher(compiled) for _ in range(2)]
+    assert all(matcher.accept_string("(") and matcher.accept_string("(") for matcher in matchers)
+    with compiled.classifier.lock:
+        compiled.classifier.renew()
+    assert matchers[1].accept_string("(")
+
+    def full(*_: Any) -> int:
+        raise BudgetExceeded("the tables are full")
+
+    monkeypatch.setattr(type(compiled.classifier), "read_again", full)
+    with pytest.raises(BudgetExceeded):
+        BatchGrammarMatcher.batch_rollback(matchers, [1, 2])
+    assert [matcher._follower.text_read() for matcher in matchers] == [b"((", b"((("]
+    monkeypatch.undo()
+    BatchGrammarMatcher.batch_rollback(matchers, [1, 2])
+    assert [matcher._follower.text_read() for matcher in matchers] == [b"(", b"("]
 
 
 # ---------------------------------------------------------------- artefacts

@@ -180,7 +180,8 @@ class BatchGrammarMatcher:
         Raises:
             ArgumentError: a number is not an integer, or below 0.
             BatchError: there is not one number for each matcher.
-            MatcherError: a matcher made fewer steps. No matcher moves if an error is raised.
+            MatcherError: a matcher made fewer steps.
+            BudgetExceeded: as `GrammarMatcher.rollback`. No matcher moves if an error is raised.
         """
         matchers = checked(matchers)
         counts = steps_of(matchers, num_tokens)
@@ -189,8 +190,16 @@ class BatchGrammarMatcher:
             sums[id(matcher)] += count
         for matcher in matchers:
             matcher._follower.check_made(sums[id(matcher)])
+        twins: dict[int, GrammarMatcher] = {}  # only reading again may fail
+        for matcher in matchers:
+            if id(matcher) not in twins and matcher._follower.reads_again(sums[id(matcher)]):
+                twin = twins[id(matcher)] = matcher.fork()
+                twin.rollback(sums[id(matcher)])
         for matcher, count in zip(matchers, counts, strict=True):
-            matcher.rollback(count)
+            if id(matcher) in twins:
+                matcher._follower = twins[id(matcher)]._follower
+            else:
+                matcher.rollback(count)
 
 
 def checked(matchers: Any) -> list[Any]:

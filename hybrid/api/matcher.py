@@ -202,6 +202,8 @@ class GrammarMatcher(Calls):
 
         Raises:
             MatcherError: fewer steps were made; nothing changed. It is a `RuntimeError`, as in XGrammar.
+            BudgetExceeded: the text must be read again (docs/budgets.md), which exceeds the budget; nothing
+                changed.
             ArgumentError: `num_tokens` is not an integer, or below 0.
         """
         if num_tokens.__class__ is not int or num_tokens < 0:

@@ -239,11 +239,15 @@ class ClassifierFollower(CachedSequence, Follower):
         if steps > self.n_steps:
             raise MatcherError(f"cannot roll back {steps} steps: only {self.n_steps} were made")
 
+    def reads_again(self, steps: int) -> bool:
+        """See `Follower.reads_again`."""
+        return self.n_steps - steps < self.first_known
+
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
         self.check_made(steps)
         left = self.n_steps - steps
-        if left >= self.first_known:
+        if not self.reads_again(steps):
             self.go_back(left)
             return
         read = self.read(left)  # the tables of its session are gone: read the history again

@@ -225,6 +225,10 @@ class EngineFollower(Follower):
         if steps > len(self._read):
             raise MatcherError(f"cannot roll back {steps} steps: only {len(self._read)} were made")
 
+    def reads_again(self, steps: int) -> bool:
+        """See `Follower.reads_again`."""
+        return False
+
     def reset(self) -> None:
         """See `Follower.reset`."""
         try:

@@ -116,6 +116,10 @@ class Follower:
         """Raise `MatcherError` if fewer steps were made."""
         self._delegate("check_made", steps)
 
+    def reads_again(self, steps: int) -> bool:
+        """Whether taking back so many steps means to read the text again, which may exceed the budget."""
+        return self._wrapped.reads_again(steps)
+
     def rollback(self, steps: int) -> None:
         """Take back steps. The follower of a `ReplaceFollower` error has already taken them back."""
         try:
