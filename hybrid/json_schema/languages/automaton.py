@@ -14,7 +14,7 @@ edges, while the alphabet of a pattern has twenty classes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -283,7 +283,6 @@ def combine(
     automata: Sequence[Automaton],
     accept: Callable[[Sequence[int]], object],
     bound: int,
-    needed: Collection[int] = (),
 ) -> Automaton:
     """Return the texts that `accept` selects by the languages that contain them.
 
@@ -292,13 +291,11 @@ def combine(
         accept: gets 1 for each language that has a text, and 0 for each other one, and returns whether such
             texts belong to the result.
         bound: the maximum number of states.
-        needed: indices of languages that contain every text that `accept` selects.
 
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    kept = [i in needed for i in range(len(automata))]
-    cells, cell_of, starts, edges = _product(automata, kept, bool(accept(bytes(len(automata)))), bound)
+    cells, cell_of, starts, edges = _product(automata, bool(accept(bytes(len(automata)))), bound)
     taken = np.zeros(len(cells), bool)
     for i, cell in enumerate(cells):
         check_deadline()  # it may look at thousands of languages
@@ -312,7 +309,7 @@ def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    vectors, starts, edges = product(_tables(automata), [True] * len(automata), False, bound)
+    vectors, starts, edges = product(_tables(automata), True, False, bound)
     return Automaton(*minimised_table(starts, edges, _signs(automata, vectors).all(axis=1)))
 
 
@@ -324,7 +321,7 @@ def sign_vectors(automata: tuple[Automaton, ...], bound: int) -> list[tuple[byte
     Raises:
         TooLarge: the product has more states than the bound.
     """
-    cells, cell_of, starts, edges = _product(automata, [False] * len(automata), True, bound)
+    cells, cell_of, starts, edges = _product(automata, True, bound)
     return [(cell, Automaton(*minimised_table(starts, edges, cell_of == i))) for i, cell in enumerate(cells)]
 
 
@@ -334,7 +331,7 @@ def complement(automaton: Automaton) -> Automaton:
 
 
 def _product(
-    automata: Sequence[Automaton], needed: Sequence[bool], with_dead: bool, bound: int
+    automata: Sequence[Automaton], with_dead: bool, bound: int
 ) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Compute the reachable part of the product.
 
@@ -342,7 +339,7 @@ def _product(
         The combinations of languages in which a text may end; for each state, the number of its
         combination; where the edges of each state begin; the edges.
     """
-    vectors, starts, edges = product(_tables(automata), needed, with_dead, bound)
+    vectors, starts, edges = product(_tables(automata), False, with_dead, bound)
     content, width = _signs(automata, vectors).tobytes(), len(automata)
     numbers: dict[bytes, int] = {}
     cell_of = [

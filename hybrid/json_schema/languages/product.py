@@ -36,7 +36,7 @@ class Product:
 
     Attributes:
         width: number of automata.
-        needed: for each automaton, whether vectors in which it is dead are left out.
+        all_live: whether vectors in which some automaton is dead are left out.
         with_dead: whether the vector in which all automata are dead is kept.
         vectors: the vectors so far, lists of `width` states; -1 if an automaton is dead.
         found: int64[room, 3], the edges of all vectors so far: first character, last character, target.
@@ -48,7 +48,7 @@ class Product:
     first: cython.longlong[::1]
     starts: cython.longlong[::1]
     edges: cython.longlong[:, ::1]
-    needed: cython.uchar[::1]
+    all_live: cython.bint
     with_dead: cython.bint
     bound: cython.Py_ssize_t
     vectors: Interned
@@ -59,7 +59,7 @@ class Product:
     at: cython.longlong[::1]
     end: cython.longlong[::1]
 
-    def __init__(self, tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> None:
+    def __init__(self, tables: Sequence, all_live: bool, with_dead: bool, bound: int) -> None:
         starts: list = []
         first: list = []
         n_states: cython.Py_ssize_t = 0
@@ -73,7 +73,7 @@ class Product:
         self.first = np.array(first, np.int64)
         self.starts = np.concatenate(starts).astype(np.int64)
         self.edges = np.ascontiguousarray(np.concatenate([ranges[:, 1:] for ranges, _ in tables]))
-        self.needed = np.array(needed, np.uint8)
+        self.all_live = all_live
         self.with_dead = with_dead
         self.bound = bound
         self.vectors = Interned(16, self.width)
@@ -91,7 +91,7 @@ class Product:
         for i in range(self.width):
             if self.after[i] >= 0:
                 is_live = True
-            elif self.needed[i]:
+            elif self.all_live:
                 return -1
         if not (is_live or self.with_dead):
             return -1
@@ -159,13 +159,13 @@ class Product:
         )
 
 
-def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> tuple:
+def product(tables: Sequence, all_live: bool, with_dead: bool, bound: int) -> tuple:
     """Return the vectors of states that automata reach by the same text.
 
     Args:
         tables: for each automaton, its edges, int64[n, 4] ordered by source and first character, and its
             number of states.
-        needed: for each automaton, whether vectors in which it is dead are left out.
+        all_live: whether vectors in which some automaton is dead are left out.
         with_dead: whether the vector in which all automata are dead is kept.
         bound: the maximum number of vectors; one of more than 1,024 automata counts as several.
 
@@ -177,4 +177,4 @@ def product(tables: Sequence, needed: Sequence, with_dead: bool, bound: int) -> 
     Raises:
         TooLarge: there are more vectors than the bound.
     """
-    return Product(tables, needed, with_dead, bound).explore()
+    return Product(tables, all_live, with_dead, bound).explore()
