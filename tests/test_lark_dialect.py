@@ -47,7 +47,7 @@ def test_another_process_converts_to_the_same_grammar(text: str) -> None:
     made = []
     for kind in (LarkDialectRequest, Anywhere):
         given = kind(text, INFO, NAMED, settings=settings)
-        request: Any = given.normalised(compilation, Deadline(None))
+        request: Any = given.normalised(compilation.vocabulary)
         made.append(request.parse(Guard(hybrid.Budget()), Deadline(60)))
     assert str(made[0]) == str(made[1])
 

@@ -15,9 +15,7 @@ import xgrammar
 
 from equivalence import ArgumentError, Vocabulary
 from equivalence.arguments import shown
-from equivalence.deadline import Deadline
-from hybrid.compile.compilation import Compilation
-from hybrid.compile.request import Converted, Request, check_text
+from hybrid.compile.request import Converted, check_text
 from hybrid.guard.estimate import Estimate, schema_estimate
 
 
@@ -42,7 +40,7 @@ class LarkDialectRequest(Converted):
     others: tuple[tuple[str, str, bool], ...] = ()
     vocabulary: Vocabulary | None = None
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         check_text(self.text, "the grammar")
         named: Any = {} if self.named is None else self.named
         if not isinstance(named, Mapping):
@@ -58,8 +56,7 @@ class LarkDialectRequest(Converted):
                 others.append((name, given, False))
             else:
                 others.append((name, given.serialize_json(), True))
-        known = self.changed(named=dict(named), others=tuple(others), vocabulary=compilation.vocabulary)
-        return Request.normalised(known, compilation, deadline)
+        return {"named": dict(named), "others": tuple(others), "vocabulary": vocabulary}
 
     def estimate(self) -> Estimate:
         texts = [text for _, text, is_made in self.others if not is_made]

@@ -68,7 +68,7 @@ class Pipeline:
             BudgetExceeded: the deadline has passed.
         """
         try:
-            request = request.normalised(self._compilation, deadline)
+            request = request.normalised(self._compilation.vocabulary)
         except Exception as error:
             self._failed(request, error, deadline)
             raise

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import ArgumentError, GrammarError, StrategyError
+from equivalence import ArgumentError, GrammarError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_serialised
@@ -72,13 +72,17 @@ class Request(ABC):
     identity: ClassVar[tuple[str, ...]] = ()
     """The fields that tell requests of a notation apart, besides the settings."""
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def normalised(self: R, vocabulary: Vocabulary) -> R:
         """Check this request. Return it, or an equal one in normal form. Only the result has a key.
 
         Raises:
             HybridError: an argument is not allowed.
         """
-        return self.changed(static=flag(self.static, "static"))
+        return self.changed(**self.checked(vocabulary), static=flag(self.static, "static"))
+
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """Check the fields of this notation. Return those that have another value in normal form."""
+        return {}
 
     def changed(self: R, **fields: Any) -> R:
         """This request with other values of some fields; itself if it has these values already."""
@@ -178,9 +182,8 @@ class GrammarRequest(Parsed):
     grammar: xgrammar.Grammar
     text: str = ""
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        normalised = replace(self, text=self.grammar.serialize_json())
-        return Request.normalised(normalised, compilation, deadline)
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        return {"text": self.grammar.serialize_json()}
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         return self.grammar
@@ -198,10 +201,10 @@ class EbnfRequest(Converted):
     text: str
     root_rule_name: str = "root"
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         check_text(self.text, "the grammar", "text or an xgrammar.Grammar")
         check_text(self.root_rule_name, "root_rule_name")
-        return super().normalised(compilation, deadline)
+        return {}
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -222,9 +225,9 @@ class RegexRequest(Converted):
     identity: ClassVar[tuple[str, ...]] = ("text",)
     text: str
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         check_text(self.text, "the regular expression")
-        return super().normalised(compilation, deadline)
+        return {}
 
     def estimate(self) -> Estimate:
         return text_estimate(self.text)
@@ -255,7 +258,7 @@ class LarkRequest(Request):
     text: str
     start: str = "start"
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         strategy = self.settings.strategy
         if strategy not in ("auto", "classifier"):
             raise StrategyError(
@@ -265,7 +268,7 @@ class LarkRequest(Request):
             )
         check_text(self.text, "the grammar")
         check_text(self.start, "start")
-        return self
+        return {}
 
     @property
     def has_classes(self) -> bool:

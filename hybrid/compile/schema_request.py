@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError, forks
+from equivalence import GrammarError, Vocabulary, forks
 from equivalence.arguments import flag
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_printed
@@ -58,14 +58,12 @@ class JsonSchemaRequest(Converted):
     options: Mapping[str, Any] = field(default_factory=dict)
     strict: bool = False
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
-        normalised = self.changed(schema=_schema_of(self.schema), strict=flag(self.strict, "strict"))
-        return Request.normalised(normalised, compilation, deadline)
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        return {"schema": _schema_of(self.schema), "strict": flag(self.strict, "strict")}
 
     @property
     def key(self) -> tuple[Any, ...]:
-        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
-        return self.notation, self.schema, options
+        return self.notation, self.schema, _key_of(self.options)
 
     @cached_property
     def text(self) -> SchemaText:
@@ -132,7 +130,7 @@ class ExactSchemaRequest(Request):
     assert_formats: bool = True
     registry: Any = None
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         for name in self.options:
             if name not in SCHEMA_OPTIONS:
                 allowed = ", ".join(SCHEMA_OPTIONS)
@@ -141,17 +139,14 @@ class ExactSchemaRequest(Request):
         text = _schema_of(self.schema)
         if not isinstance(text, str):
             text = schema_text(text, self.options).text  # a model class is asked only once
-        return self.changed(
-            schema=text, strict=flag(self.strict, "strict"), relax=flag(self.relax, "relax"),
-            assert_formats=flag(self.assert_formats, "assert_formats"), registry=documents_of(self.registry),
-            static=flag(self.static, "static"),
-        )  # fmt: skip
+        flags = {name: flag(getattr(self, name), name) for name in ("strict", "relax", "assert_formats")}
+        return {**flags, "schema": text, "registry": documents_of(self.registry)}
 
     @property
     def key(self) -> tuple[Any, ...]:
-        options = tuple(sorted((name, repr(value)) for name, value in self.options.items()))
         beside = None if self.registry is None else self.registry.digest
-        return self.notation, "json-schema", self.relax, self.assert_formats, beside, self.schema, options
+        asked = self.relax, self.assert_formats, beside
+        return self.notation, "json-schema", *asked, self.schema, _key_of(self.options)
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
@@ -182,6 +177,11 @@ def bounds_of(states: int) -> Bounds:
     return Bounds(
         nonterminals=part, states=tenth, minterms=few, language_states=tenth, key_classes=few,
     )  # fmt: skip
+
+
+def _key_of(options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The options as a part of a key."""
+    return tuple(sorted((name, repr(value)) for name, value in options.items()))
 
 
 def _may_lead(text: str) -> bool:

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 import xgrammar
 
-from equivalence import GrammarError
+from equivalence import GrammarError, Vocabulary
 from equivalence.deadline import Deadline
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.request import Converted, Request, check_options, check_text
+from hybrid.compile.request import Converted, check_options, check_text
 from hybrid.compile.schema_request import bounds_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import READ_FACTOR
@@ -45,12 +45,11 @@ class StructuralTagRequest(Converted):
     arguments: tuple[Any, ...]
     text: str = ""
 
-    def normalised(self, compilation: Compilation, deadline: Deadline) -> Request:
+    def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
         with self.refusals():
-            text = with_token_ids(tag_text(*self.arguments), compilation.vocabulary)
+            text = with_token_ids(tag_text(*self.arguments), vocabulary)
         check_text(text, "the structural tag", "JSON text, a dict or an xgrammar.StructuralTag")
-        # models in the arguments are not kept
-        return Request.normalised(self.changed(text=text, arguments=()), compilation, deadline)
+        return {"text": text, "arguments": ()}  # models in the arguments are not kept
 
     def estimate(self) -> Estimate:
         return tag_estimate(self.text)
