@@ -52,6 +52,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$ref": "#/x"}, "invalid", "$ref", ""),
     ({"items": {"$ref": "https://example.org/x.json"}}, "unsupported", "$ref", "/items"),
     ({"$ref": "#"}, "invalid", "$ref", ""),
+    ({"properties": {}, "unevaluatedProperties": False, "$ref": "#"}, "invalid", "$ref", ""),
+    ({"prefixItems": [], "unevaluatedItems": False, "allOf": [{"$ref": "#"}]}, "invalid", "$ref", "/allOf/0"),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
      "uniqueItems", "/properties/l/not"),

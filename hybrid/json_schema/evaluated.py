@@ -56,7 +56,6 @@ class Evaluated:
     def __init__(self, assertions: Any) -> None:
         self._of = assertions
         self._formulas = assertions.formulas
-        self._under_way: set[tuple[int, str]] = set()
 
     def unevaluated_properties(self, location: Location) -> Formula:
         """Return what `unevaluatedProperties` of a location requires of an object that satisfies all other
@@ -154,26 +153,19 @@ class Evaluated:
                 subschemas that each refer twice to the next has a billion paths.
             keyword: the keyword that is being read; its own evaluation does not count.
         """
-        key = location.number, kind
-        if key in self._under_way:
-            raise location.refused(keyword or "$ref", "leads back to itself", "invalid")
         if (location.number, holds) in visited:
             return
         visited.add((location.number, holds))
-        self._under_way.add(key)
-        try:
-            own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
-            swallows = "unevaluatedProperties" if kind == "object" else "unevaluatedItems"
-            if keyword != swallows and swallows in location.schema:
-                own = own._replace(everything=True)
-            yield own, holds
-            if not own.everything:
-                for formula, condition in self._in_place(location, kind, holds):
-                    if formula.op == "atom" and condition is not self._formulas.false:
-                        inner = self._of.locations.all[formula.args[1]]
-                        yield from self._subschemas(inner, kind, condition, visited)
-        finally:
-            self._under_way.discard(key)
+        own: Any = self._own_keys(location) if kind == "object" else self._own_items(location)
+        swallows = "unevaluatedProperties" if kind == "object" else "unevaluatedItems"
+        if keyword != swallows and swallows in location.schema:
+            own = own._replace(everything=True)
+        yield own, holds
+        if not own.everything:
+            for formula, condition in self._in_place(location, kind, holds):
+                if formula.op == "atom" and condition is not self._formulas.false:
+                    inner = self._of.locations.all[formula.args[1]]
+                    yield from self._subschemas(inner, kind, condition, visited)
 
     def _in_place(self, location: Location, kind: str, holds: Formula) -> Iterator[tuple[Formula, Formula]]:
         """Yield each subschema that applies to the same value, and the condition under which it holds."""
