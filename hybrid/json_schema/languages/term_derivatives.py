@@ -48,6 +48,8 @@ from hybrid.json_schema.languages.syntax import LAST
 check_source(__name__)
 
 ROUND = cython.declare(cython.Py_ssize_t, 15)  # the deadline is checked after one more than this many states
+TERMS = cython.declare(cython.Py_ssize_t, 16)  # terms for each state that is allowed
+LEAST_TERMS = cython.declare(cython.Py_ssize_t, 100_000)  # allowed for few states, too
 END = cython.declare(cython.int, LAST + 1)  # the first character of the entry after the last run
 
 POINT = cython.declare(cython.Py_ssize_t, ord("."))
@@ -245,7 +247,7 @@ class Derivatives:
             int64[states].
 
         Raises:
-            TooLarge: there are more.
+            TooLarge: there are more, or too many terms in them.
         """
         terms: Terms = self.terms
         states: SortedSet = SortedSet()  # in the order in which they are found
@@ -258,6 +260,9 @@ class Derivatives:
         while state < states.count:
             if state & ROUND == 0:
                 limits.check_deadline()
+                # a state of 40 nested conditions has a term for each: 96,000 states took 5 GB
+                if terms.terms.count > max(TERMS * bound, LEAST_TERMS):
+                    raise limits.TooLarge(bound)
             at = self.runs_of(states.values[state])
             while self.runs[at, 0] < END:
                 after = self.runs[at, 1]
