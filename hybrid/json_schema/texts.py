@@ -22,13 +22,13 @@ from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree, n_common
 from cython.cimports.hybrid.json_schema.rows import Rows
 
 from hybrid.json_schema.languages import syntax
-from hybrid.json_schema.languages.spelling import BESIDE_PLAIN
+from hybrid.json_schema.languages.spelling import BESIDE_PLAIN, SHORT
 
 check_source(__name__)
 
 LAST = cython.declare(cython.Py_ssize_t, syntax.LAST)  # the last code point
 
-_SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT_ESCAPES = {character: f"\\{letter}" for letter, character in SHORT.items()}
 
 
 @cython.final
@@ -98,11 +98,9 @@ def _spell(rows: Rows, state: cython.Py_ssize_t, label: str, target: cython.Py_s
         short = _SHORT_ESCAPES.get(letter)
         if short is not None:
             rows.text(state, short, after)
-        if letter == "/":
-            rows.text(state, "\\/", after)
         if letter < " " or letter > "~":
             _escaped(rows, state, letter, after)
-        if letter >= " " and short is None:
+        if letter >= " " and letter not in '"\\':
             rows.characters(state, ord(letter), ord(letter), after)
         state = after
 

@@ -16,7 +16,7 @@ from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, minimal
 from hybrid.json_schema.languages.syntax import LAST, LINES, SPACES, Ranges, others
 
-_SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""
 
 _RAW = ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST))
@@ -34,7 +34,7 @@ def _spellings(ranges: Ranges) -> Iterator[list[Ranges]]:
     follow the same beginning are equal or disjoint."""
     for low, high in _within(ranges, _RAW):
         yield [((low, high),)]
-    for letter, stands_for in _SHORT.items():
+    for letter, stands_for in SHORT.items():
         if any(low <= ord(stands_for) <= high for low, high in ranges):
             yield [_one("\\"), _one(letter)]
     for low, high in _within(ranges, _BASIC):
