@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid.json_schema.formulas import Formula, Formulas, decide, decides
+from hybrid.json_schema.formulas import Formula, Formulas, decide, refutes
 
 pytestmark = pytest.mark.kernels
 
@@ -67,20 +67,20 @@ def test_simplification_and_substitution_keep_the_truth(tree: Any, other: Any) -
         assert decide(found, holding(values)) == truth(tree, values | {"a": truth(other, values)})
 
 
-@given(TREES, st.sampled_from(NAMES), st.booleans(), st.booleans())
-def test_what_one_atom_decides_is_so(tree: Any, name: str, value: bool, outcome: bool) -> None:
+@given(TREES, st.sampled_from(NAMES), st.booleans())
+def test_what_one_atom_refutes_is_false(tree: Any, name: str, value: bool) -> None:
     formulas = Formulas()
-    if decides(build(formulas, tree), formulas.atom((name,)), value, outcome):
-        assert all(truth(tree, one) is outcome for one in ALL if one[name] is value)
+    if refutes(build(formulas, tree), formulas.atom((name,)), value):
+        assert not any(truth(tree, one) for one in ALL if one[name] is value)
 
 
-def test_a_literal_of_a_conjunction_decides() -> None:
+def test_a_literal_of_a_conjunction_refutes() -> None:
     formulas = Formulas()
     a, b, c = (formulas.atom((name,)) for name in NAMES)
     both = formulas.disjunction([formulas.conjunction([a, b]), formulas.conjunction([a, c])])
-    assert decides(both, a, False, False)
-    assert not decides(both, b, False, False)
-    assert decides(formulas.negation(both), a, False, True)
+    assert refutes(both, a, False)
+    assert not refutes(both, b, False)
+    assert refutes(formulas.negation(formulas.disjunction([formulas.negation(a), b])), a, False)
 
 
 def test_atoms_come_in_order_of_creation() -> None:

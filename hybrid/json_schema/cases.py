@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas, decides
+from cython.cimports.hybrid.json_schema.formulas import Formula, Formulas, refutes
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.errors import SchemaRefused
@@ -153,11 +153,11 @@ class _Splitter:
             unknown = [atom for atom in after.atoms if atom.args[0] == "value"]
             unknown.sort(key=_number_of_value)
             for atom in unknown:
-                if decides(after, atom, False, False):
+                if refutes(after, atom, False):
                     required.append(atom.args[1])
                     after = formulas.substitute(after, {atom: formulas.true})
                     break
-                if decides(after, atom, True, False):
+                if refutes(after, atom, True):
                     required.append(formulas.negation(atom.args[1]))
                     after = formulas.substitute(after, {atom: formulas.false})
                     break

@@ -28,4 +28,4 @@ cdef class Formulas:
 
 
 cpdef bint decide(Formula formula, object value) except -1
-cpdef bint decides(Formula formula, Formula atom, bint value, bint outcome) except -1
+cpdef bint refutes(Formula formula, Formula atom, bint value) except -1
