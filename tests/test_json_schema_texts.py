@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from equivalence.arrays.ranges import LAST
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal, without
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
-from hybrid.json_schema.languages.syntax import LAST
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
 from hybrid.json_schema.texts import write_listed, write_others, write_plainly
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from equivalence.arrays.ranges import LAST, joined, others
 from equivalence.errors import UnsupportedGrammar
 
 Interval = tuple[int, int]
 """Code points, or offsets of code points, from the first to the second, both included."""
-
-LAST_CODE_POINT = 0x10FFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +89,6 @@ def clip(intervals: Iterable[Interval], first: int, last: int) -> tuple[Interval
     )
 
 
-def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The same code points in ascending intervals that neither overlap nor touch."""
-    result: list[Interval] = []
-    for low, high in sorted(interval for interval in intervals if interval[0] <= interval[1]):
-        if result and low <= result[-1][1] + 1:
-            result[-1] = (result[-1][0], max(result[-1][1], high))
-        else:
-            result.append((low, high))
-    return tuple(result)
-
-
 def after_byte(frame: Frame, byte: int) -> Rest | None:
     """What is left of a frame that reads bytes, after ``byte``; None if the frame does not accept it."""
     if isinstance(frame, Text):
@@ -124,7 +112,7 @@ def _after_first_byte(intervals: tuple[Interval, ...], byte: int) -> Rest | None
     for lead, count, least in ((0xF0, 3, 0x10000), (0xE0, 2, 0x800), (0xC0, 1, 0x80)):
         if lead <= byte <= 0xF7:
             first = (byte - lead) * 64**count
-            valid = clip(intervals, least, LAST_CODE_POINT)
+            valid = clip(intervals, least, LAST)
             # `clip` counts from its lower bound; shift back to code points before the second clip.
             shifted = tuple((low + least, high + least) for low, high in valid)
             return _continuation(count, clip(shifted, first, first + 64**count - 1))
@@ -184,10 +172,7 @@ class Reader:
         )
 
     def _character(self, values: list[int]) -> Character:
-        intervals = list(zip(values[1::2], values[2::2], strict=True))
-        if not values[0]:
-            return Character(merged(intervals))
+        intervals = zip(values[1::2], values[2::2], strict=True)
+        found = joined((low, high) for low, high in intervals if low <= high)
         # The complement is taken over all code points, also those beyond ASCII.
-        bounds = [-1, *(end for interval in merged(intervals) for end in interval), LAST_CODE_POINT + 1]
-        gaps = zip(bounds[0::2], bounds[1::2], strict=True)
-        return Character(merged((low + 1, high - 1) for low, high in gaps))
+        return Character(others(found) if values[0] else found)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from equivalence.arrays.ranges import LAST, Ranges, joined, others
 from equivalence.bounded_cache import cached
-from hybrid.json_schema.languages.syntax import LAST, Ranges, joined, others
 
 MOST_RANGES = 12
 """Most ranges of a class that are written."""

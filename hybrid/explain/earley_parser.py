@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from equivalence.arrays.ranges import Ranges
 from equivalence.deadline import Deadline
 from hybrid.explain.characters import WHITE_SPACE, first_bytes, notation
 from hybrid.explain.explanation import Expected, Located, Rest
 from hybrid.explain.rules import BYTE, CALL, CLASS, EMPTY, LITERAL, REPEAT, Rules, TimeUp, Unexplained
-from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_PLACES = 600_000
 """Most places in all sets of a text: at most 3 s and 100 MB."""

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from equivalence import GrammarError, UnsupportedGrammar, forks
+from equivalence.arrays.ranges import Ranges
 from equivalence.network import edge_types, serial
 from equivalence.network.foreign import foreign_rule
 from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
-from hybrid.json_schema.languages.syntax import Ranges
 from hybrid.values.once import remembered
 
 LITERAL, CLASS, BYTE, CALL, REPEAT, EMPTY = range(6)

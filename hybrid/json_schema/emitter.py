@@ -16,6 +16,7 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
 
+from equivalence.arrays.ranges import LAST, Ranges
 from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
@@ -23,7 +24,6 @@ from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.spelling import spelled
-from hybrid.json_schema.languages.syntax import LAST, Ranges
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER

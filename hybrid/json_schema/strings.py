@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from equivalence.arrays.ranges import LAST
 from hybrid.json_schema.errors import shown
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
@@ -42,7 +43,6 @@ from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
 from hybrid.json_schema.languages.lengths import EMPTY_TEXT, Piece, repeated_set, window, with_length
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
-from hybrid.json_schema.languages.syntax import LAST
 from hybrid.json_schema.locations import Location
 
 ANY_CHARACTER = one_of(((0, LAST),))

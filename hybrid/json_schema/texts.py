@@ -21,12 +21,12 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree, n_common
 from cython.cimports.hybrid.json_schema.rows import Rows
 
-from hybrid.json_schema.languages import syntax
+from equivalence.arrays import ranges
 from hybrid.json_schema.languages.spelling import BESIDE_PLAIN, SHORT
 
 check_source(__name__)
 
-LAST = cython.declare(cython.Py_ssize_t, syntax.LAST)  # the last code point
+LAST = cython.declare(cython.Py_ssize_t, ranges.LAST)  # the last code point
 
 _SHORT_ESCAPES = {character: f"\\{letter}" for letter, character in SHORT.items()}
 
@@ -224,8 +224,8 @@ class PlainWriter:
                     rows.letter(escaping, "\\", self._backslash)
             rows.characters(state, 0x5C, 0x5C, escaping)
             self._quote = self._slash = self._backslash = -1
-        for target, ranges in self._wide.items():
-            rows.call_shared(self._calling, state, self._rule_of(tuple(ranges)), target)
+        for target, characters in self._wide.items():
+            rows.call_shared(self._calling, state, self._rule_of(tuple(characters)), target)
         self._wide.clear()
         return 0
 

@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import joined, others
+
 # `re`'s own parser and compiler, by their names in this version of Python
 _modules = ("re._parser", "re._compiler") if sys.version_info >= (3, 11) else ("sre_parse", "sre_compile")
 regex_parser: Any = importlib.import_module(_modules[0])
@@ -36,25 +38,12 @@ ALL: Characters = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 def union(*sets: Characters) -> Characters:
     """Characters that at least one of the sets contains."""
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(part for characters in sets for part in characters):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return tuple(merged)
+    return joined(part for characters in sets for part in characters)
 
 
 def complement(characters: Characters) -> Characters:
     """Characters that the set does not contain; neither set contains surrogates."""
-    gaps, begin = [], 0
-    for first, last in union(characters, ((0xD800, 0xDFFF),)):
-        if begin < first:
-            gaps.append((begin, first - 1))
-        begin = last + 1
-    if begin <= 0x10FFFF:
-        gaps.append((begin, 0x10FFFF))
-    return tuple(gaps)
+    return others(union(characters, ((0xD800, 0xDFFF),)))
 
 
 def matched(node: Any, flags: int) -> Characters:

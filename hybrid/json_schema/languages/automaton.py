@@ -23,6 +23,7 @@ from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 from equivalence.arrays.closure import outside_cycles
+from equivalence.arrays.ranges import LAST, Ranges, joined
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import (
@@ -32,7 +33,6 @@ from hybrid.json_schema.languages.minimisation import (
     table_of,
 )
 from hybrid.json_schema.languages.product import product
-from hybrid.json_schema.languages.syntax import LAST, Ranges, joined
 
 check_source(__name__)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.closure import predecessors_of
+from equivalence.arrays.ranges import Ranges
 from equivalence.bounded_cache import cached
 from equivalence.network.counted_automata import CountedAutomaton
 from hybrid.json_schema.languages.automaton import (
@@ -29,7 +30,6 @@ from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
 from hybrid.json_schema.languages.lengths import window
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.minimisation import n_characters_between
-from hybrid.json_schema.languages.syntax import Ranges
 
 MOST_LENGTHS = 1_000
 """At most this many lengths are examined one by one to count the texts of a language; all others together, by

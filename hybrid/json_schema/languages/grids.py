@@ -21,11 +21,11 @@ import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.arrays.ranges import Ranges
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, edges_by_set, minimal
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.languages.minimisation import n_characters_between
-from hybrid.json_schema.languages.syntax import Ranges
 
 check_source(__name__)
 

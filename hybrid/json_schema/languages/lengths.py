@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equivalence.arrays.ranges import LAST
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import (
     Automaton,
@@ -26,7 +27,6 @@ from hybrid.json_schema.languages.automaton import (
 )
 from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.languages.syntax import LAST
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""

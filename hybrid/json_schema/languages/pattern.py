@@ -14,18 +14,12 @@ each part.
 
 from __future__ import annotations
 
+from equivalence.arrays.ranges import others
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.limits import check_deadline
 from hybrid.json_schema.languages.minimisation import minimised_table
-from hybrid.json_schema.languages.syntax import (
-    WORD,
-    InvalidPattern,
-    Tree,
-    Unsupported,
-    others,
-    parse,
-)
+from hybrid.json_schema.languages.syntax import WORD, InvalidPattern, Tree, Unsupported, parse
 from hybrid.json_schema.languages.term_derivatives import Derivatives
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
 

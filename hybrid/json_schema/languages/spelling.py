@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from equivalence.arrays.ranges import LAST, Ranges, others
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import Automaton, minimal
-from hybrid.json_schema.languages.syntax import LAST, LINES, SPACES, Ranges, others
+from hybrid.json_schema.languages.syntax import LINES, SPACES
 
 SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 """Short escapes, and the characters that they stand for."""

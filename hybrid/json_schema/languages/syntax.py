@@ -19,12 +19,9 @@ from functools import cache, lru_cache
 from itertools import groupby
 from typing import Any
 
+from equivalence.arrays.ranges import LAST, Ranges, joined, others
 from hybrid.json_schema.languages.limits import MOST_NESTED, check_deadline
 
-LAST = 0x10FFFF
-"""The last code point."""
-
-Ranges = tuple[tuple[int, int], ...]
 Tree = tuple[Any, ...]
 
 
@@ -34,30 +31,6 @@ class Unsupported(Exception):
 
 class InvalidPattern(Exception):
     """The pattern is not a regular expression."""
-
-
-def joined(ranges: list[tuple[int, int]]) -> Ranges:
-    """Return ranges in order, merged where they touch."""
-    found: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
-        else:
-            found.append((low, high))
-    return tuple(found)
-
-
-def others(ranges: Ranges) -> Ranges:
-    """Return the ranges of all other characters."""
-    found: list[tuple[int, int]] = []
-    following = 0
-    for low, high in ranges:
-        if low > following:
-            found.append((following, low - 1))
-        following = high + 1
-    if following <= LAST:
-        found.append((following, LAST))
-    return tuple(found)
 
 
 _DIGITS: Ranges = ((48, 57),)

@@ -45,8 +45,8 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
 )
 
 from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.ranges import LAST
 from hybrid.json_schema.languages import limits
-from hybrid.json_schema.languages.syntax import LAST
 
 check_source(__name__)
 
