@@ -92,12 +92,21 @@ LONG: dict[str, Any] = {
         "multipleOf": 2,
     },
     "numbers": {"type": "integer", "oneOf": [{"const": number} for number in range(N)]},
+    "patterns": {"type": "string", "oneOf": [{"pattern": f"^k{number}[a-z]+$"} for number in range(N)]},
 }
 
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("items", 40), ("constants", 40), ("keys", 120), ("anchors", 120), ("ranges", 40), ("numbers", 40)],
+    [
+        ("items", 40),
+        ("constants", 40),
+        ("keys", 120),
+        ("anchors", 120),
+        ("ranges", 40),
+        ("numbers", 40),
+        ("patterns", 40),
+    ],
 )
 def test_memory_does_not_grow_with_the_square_of_a_list(name: str, most: int) -> None:
     """10,000 items took 0.8 GB, 10,000 keys 2 GB, 3,000 anchors as much as they have pairs, and 3,000 ranges

@@ -12,6 +12,7 @@ allowed (`grids.py`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from equivalence.arrays.ranges import LAST
@@ -22,6 +23,7 @@ from hybrid.json_schema.languages.automaton import (
     Automaton,
     combine,
     complement,
+    empty,
     intersection,
     one_of,
     sign_vectors,
@@ -50,6 +52,10 @@ _ANY_TEXT = (Piece(EMPTY_TEXT, ANY_CHARACTER),)
 
 FINITE = 64
 """A pattern with at most this many words is treated as a list of words."""
+
+FEW = 8
+"""For at most this many languages, the texts in exactly one are first looked for in one product, which is
+faster."""
 
 
 class Listed(NamedTuple):
@@ -390,13 +396,25 @@ class Strings:
 
     def _in_one_language(self, args: tuple[Formula, ...], is_wide: bool) -> Automaton:
         """Return the texts that satisfy exactly one of some formulas."""
-        n, parts = len(args), [self._language(one) for one in args]
-        if not any(map(self._has_formats, args)):
-            return combine(parts, lambda signs: sum(signs) == 1, self._bound)
-        parts += [self._language(one, True) for one in args]
-        if is_wide:
-            return combine(parts, lambda signs: sum(signs[:n]) <= 1 <= sum(signs[n:]), self._bound)
-        return combine(parts, lambda signs: sum(signs[:n]) == 1 == sum(signs[n:]), self._bound)
+        parts = [self._language(one, is_wide) for one in args]
+        others = [self._language(one, not is_wide) for one in args]
+        if len(parts) <= FEW and others == parts:
+            with suppress(TooLarge):
+                return combine(parts, lambda signs: sum(signs) == 1, self._bound)
+        some, several = self._some_and_several(parts)
+        if others != parts:
+            _, several = self._some_and_several(others)
+        return combine([some, several], lambda signs: signs[0] > signs[1], self._bound)
+
+    def _some_and_several(self, parts: list[Automaton]) -> tuple[Automaton, Automaton]:
+        """Return the texts that at least one of some languages contains, and those that at least two
+        contain. One product of all languages may have exponentially many states."""
+        if len(parts) == 1:
+            return parts[0], empty()
+        middle = len(parts) // 2
+        halves = [*self._some_and_several(parts[:middle]), *self._some_and_several(parts[middle:])]
+        several = combine(halves, lambda signs: sum(signs) > 1, self._bound)
+        return combine(halves[::2], any, self._bound), several
 
     def _parts_of(self, args: tuple[Formula, ...], is_wide: bool) -> list[Automaton]:
         """Return the languages of a conjunction's parts, or of all but one together if that is known.
