@@ -37,13 +37,17 @@ def valid(schema: Any, instance: Any, given: Any = None, formats: bool = True) -
     return made.instances.text(instance) is not None
 
 
-@pytest.mark.parametrize("part", ["a/-1", "a/01", "a/+1", "a/ 1", "a/1_0", "a/\u0661", "text/1"])
+@pytest.mark.parametrize(
+    "part", ["a/-1", "a/01", "a/+1", "a/ 1", "a/1_0", "a/\u0661", "text/1", "x~2", "x~", "x%7E2", "~/0"]
+)
 @pytest.mark.parametrize("address", ["", "http://x/a.json"])
-def test_an_index_of_a_pointer_is_written_as_in_rfc_6901(part: str, address: str) -> None:
-    kept = {"a": [{"type": "string"}] * 20, "text": "abc", "-1": {"a": {"01": {"type": "integer"}}}}
+def test_a_pointer_is_written_as_in_rfc_6901(part: str, address: str) -> None:
+    kept: Any = {"a": [{"type": "string"}] * 20, "text": "abc", "-1": {"a": {"01": {"type": "integer"}}}}
+    kept |= {"x~2": {}, "x~": {}, "~": [{}]}
     given = registry(a={"kept": kept})
     assert valid({"kept": kept, "$ref": f"{address}#/kept/a/1"}, "x", given)
     assert valid({"kept": kept, "$ref": f"{address}#/kept/-1/a/01"}, 1, given)
+    assert valid({"kept": kept, "$ref": f"{address}#/kept/x~02"}, 1, given)
     with pytest.raises(SchemaRefused, match="refers to"):
         valid({"kept": kept, "$ref": f"{address}#/kept/{part}"}, "x", given)
 

@@ -34,6 +34,7 @@ _DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
 _REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
 
 _INDEX = re.compile("0|[1-9][0-9]*")
+_NO_ESCAPE = re.compile("~(?![01])")
 
 _RECURSIVE = "$recursiveAnchor"
 
@@ -205,7 +206,7 @@ class References:
 
     def _lookup(self, resolver: Any, keyword: str, name: str) -> Any:
         if not self._is_dynamic:
-            return resolver.lookup("#" if keyword == "$recursiveRef" else name)
+            return resolver.lookup(name)
         if keyword == "$recursiveRef":
             return self._recursive(resolver)
         return self._dynamic(resolver, name) if keyword == "$dynamicRef" else _plain(resolver, name)
@@ -329,13 +330,15 @@ def _absolute(resolver: Any, name: str) -> str:
 
 
 def _is_strict(resolver: Any, uri: str) -> bool:
-    """Whether each part of the JSON pointer in an address that leads somewhere is a key, or an index as
-    RFC 6901 writes it. `referencing` also takes `-1`, `01` and characters of texts."""
+    """Whether each part of the JSON pointer in an address that leads somewhere is a key or an index as
+    RFC 6901 writes it. `referencing` also takes `-1`, `01`, characters of texts, and `~` for `~0`."""
     address, _, pointer = uri.partition("#")
     if not pointer.startswith("/"):
         return True
     contents = _contents_of(resolver, address)
     for part in unquote(pointer[1:]).split("/"):
+        if _NO_ESCAPE.search(part):
+            return False
         if isinstance(contents, Mapping):
             contents = contents[part.replace("~1", "/").replace("~0", "~")]
         elif isinstance(contents, list) and _INDEX.fullmatch(part):
