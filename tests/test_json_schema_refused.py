@@ -54,6 +54,8 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"$ref": "#"}, "invalid", "$ref", ""),
     ({"properties": {}, "unevaluatedProperties": False, "$ref": "#"}, "invalid", "$ref", ""),
     ({"prefixItems": [], "unevaluatedItems": False, "allOf": [{"$ref": "#"}]}, "invalid", "$ref", "/allOf/0"),
+    ({"$schema": "https://json-schema.org/draft/2019-09/schema", "items": {"$recursiveRef": "#/a"}, "a": {}},
+     "invalid", "$recursiveRef", "/items"),
     ({"$schema": "http://json-schema.org/draft-03/schema#"}, "unsupported", "$schema", ""),
     ({"properties": {"l": {"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}}}, "unsupported",
      "uniqueItems", "/properties/l/not"),

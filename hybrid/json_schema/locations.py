@@ -235,6 +235,8 @@ class Locations:
         name = location.schema[keyword]
         if not isinstance(name, str):
             raise location.refused(keyword, f"must be text, but is {shown(name)}", "invalid")
+        if keyword == "$recursiveRef" and name != "#":  # the draft defines nothing else
+            raise location.refused(keyword, f"must be '#', but is {shown(name)}", "invalid")
         if location.resolver is None:
             raise location.refused(keyword, f"refers to {shown(name)}, which cannot be resolved", "invalid")
         try:
