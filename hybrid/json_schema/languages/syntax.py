@@ -68,10 +68,12 @@ class _Parser:
     Attributes:
         at: the place of the next character.
         depth: the groups that contain it.
+        names: the names of groups that may take part in one match with a group that begins here.
     """
 
     def __init__(self, source: str) -> None:
         self.source, self.at, self.depth = source, 0, 0
+        self.names: frozenset[str] = frozenset()
 
     def _peek(self, text: str) -> bool:
         return self.source.startswith(text, self.at)
@@ -89,9 +91,15 @@ class _Parser:
         return self.source[self.at - 1]
 
     def alternatives(self) -> Tree:
+        before = self.names
         parts = [self._sequence()]
+        names = self.names
         while self._take("|"):
+            self.names = before
             parts.append(self._sequence())
+            if self.names is not before:
+                names |= self.names
+        self.names = names
         return parts[0] if len(parts) == 1 else ("or", tuple(parts))
 
     def _sequence(self) -> Tree:
@@ -174,10 +182,7 @@ class _Parser:
             elif self._take("<=") or self._take("<!"):
                 raise Unsupported("look-behind")
             elif self._take("<") or self._take("P<"):
-                end = self.source.find(">", self.at)
-                if end < 0:
-                    raise InvalidPattern("a group's name has no end")
-                self.at = end + 1
+                self._name()
             elif self._take("P="):
                 raise Unsupported("a back-reference")
             elif self._take(">"):
@@ -192,6 +197,23 @@ class _Parser:
         if not self._take(")"):
             raise InvalidPattern("'(' without ')'")
         return tree if look is None else ("look", tree, look)
+
+    def _name(self) -> None:
+        """Read a group's name, and its end."""
+        name = ""
+        while not self._take(">"):
+            check_deadline()
+            letter = self._next()
+            if letter == "\\" and self._take("u"):
+                begin = self.at
+                code = self._code("u", False)
+                letter = chr(code) if self.at > begin else "\\"
+            name += letter
+        if not _is_name(name):
+            raise InvalidPattern(f"a group's name is not an identifier at {self.at}")
+        if name in self.names:
+            raise InvalidPattern(f"two groups have the same name at {self.at}")
+        self.names |= {name}
 
     def _escape(self) -> Tree:
         letter = self.source[self.at : self.at + 1]
@@ -290,6 +312,13 @@ class _Parser:
     def _member(self) -> Ranges:
         letter = self._next()
         return self._escaped(True) if letter == "\\" else ((ord(letter), ord(letter)),)
+
+
+def _is_name(name: str) -> bool:
+    """Whether a text is an identifier of ECMA-262. Python's have no dollar, and lack some letters."""
+    first, rest = name[:1], name[1:]
+    begins = first == "$" or first.isalpha() or first.isidentifier()
+    return begins and all(one in "$\u200c\u200d" or one.isalpha() or f"a{one}".isidentifier() for one in rest)
 
 
 def _count(digits: str) -> int:
