@@ -286,6 +286,16 @@ def test_who_is_ahead() -> None:
             assert (found.ahead, found.is_behind) == (ahead, is_behind)
 
 
+def test_differences_compare_each_row() -> None:
+    rows: list[dict[str, Any]] = [
+        {"ids": 9, "dtype": "float32", "batch": 1}, {"ids": 9, "dtype": "float32", "batch": 2},
+        {"ids": 9, "dtype": "bfloat16", "batch": 2}, {"family": "x", "tools": "one", "reasoning": True},
+        {"family": "x", "tools": "one", "reasoning": False}, {"row": "a"}, {"row": "b"}, {"shape": "wide"},
+    ]  # fmt: skip
+    a, b = ({"rows": [row | {"time": float(i + n)} for i, row in enumerate(rows)]} for n in (1, 2))
+    assert len(differences.ratios(a, b, None)["time"]) == len(rows)
+
+
 def test_differences_of_records(made: Path, tmp_path: Path) -> None:
     record = made / "out" / "records" / "schemas-schemas-tiny.json"
     a, b = (json.loads(record.read_text()) for _ in range(2))

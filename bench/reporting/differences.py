@@ -22,7 +22,10 @@ from rich.console import Console
 from bench import report, workloads
 from bench.tables import Table
 
-NAMES = ("vocabulary", "name", "grammar", "series", "size")
+NAMES = (
+    "vocabulary", "name", "grammar", "series", "size", "ids", "dtype", "batch", "row", "family", "tools",
+    "reasoning", "shape",
+)  # fmt: skip
 """Keys that together name a row."""
 
 LEFT_OUT = (
