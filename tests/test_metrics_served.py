@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from prometheus_client.parser import text_string_to_metric_families  # noqa: E40
 from adapters.engines import metrics as engines  # noqa: E402
 from adapters.engines.settings import Settings  # noqa: E402
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # noqa: E402
-from hybrid.metrics import FAMILIES, Publisher, publish  # noqa: E402
+from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
 from hybrid.metrics.collector import Collector  # noqa: E402
 from hybrid.metrics.families import current_counts  # noqa: E402
 from tests.caches import wait_for  # noqa: E402
@@ -153,6 +154,25 @@ def test_it_is_written_again_and_again(tmp_path: Path) -> None:
     again.close()
     assert publish(tmp_path) is not again
     publish(tmp_path).close()
+
+
+def test_a_write_that_takes_long_leaves_no_gauges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = Publisher(tmp_path, 0.001)
+    writes, goes_on, replace = threading.Event(), threading.Event(), Publisher._replace
+
+    def slow(self: Publisher, name: str, data: bytes) -> None:
+        if threading.current_thread() is self._thread:
+            writes.set()
+            goes_on.wait(30)
+        replace(self, name, data)
+
+    monkeypatch.setattr(Publisher, "_replace", slow)
+    monkeypatch.setattr(files, "EXIT_SECONDS", 0.01)
+    assert writes.wait(30)
+    publisher.close()
+    goes_on.set()
+    publisher._thread.join(30)
+    assert {path.name.split("_")[0] for path in tmp_path.iterdir()} == {"counter", "histogram"}
 
 
 def masks_in(folder: Path) -> float:

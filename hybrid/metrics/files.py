@@ -81,22 +81,22 @@ class Publisher:
 
     def close(self) -> None:
         """Write once more, stop, and remove the gauges, which mean nothing after the process has ended."""
-        if self._ended.is_set() or self._process != os.getpid():
-            return
-        self._ended.set()
-        self._thread.join(EXIT_SECONDS)
-        self.write()
-        for family in FAMILIES:
-            if family.kind == "gauge":
-                with contextlib.suppress(OSError):
-                    (self.folder / self._name(family)).unlink()
+        if self._process == os.getpid():
+            self._ended.set()
+            self._thread.join(EXIT_SECONDS)
 
     def _work(self) -> None:
-        while not self._ended.wait(self._seconds):
+        is_last = False
+        while not is_last:
+            is_last = self._ended.wait(self._seconds)
             try:
                 self.write()
             except Exception:
                 logger.exception("metrics could not be written")
+        for family in FAMILIES:
+            if family.kind == "gauge":
+                with contextlib.suppress(OSError):
+                    (self.folder / self._name(family)).unlink()
 
     def _name(self, family: Family) -> str:
         """Return the name of a metric's file: its kind, how gauges of processes are combined, and the
@@ -108,7 +108,7 @@ class Publisher:
         return f"{kind}_equimask-{self._process}.db"
 
     def _replace(self, name: str, data: bytes) -> None:
-        partial = self.folder / f"{name}.partial"
+        partial = self.folder / f"{name}.{threading.get_ident()}.partial"
         partial.write_bytes(data)
         os.replace(partial, self.folder / name)
 
