@@ -104,30 +104,37 @@ def test_without_mlx_the_error_says_how_to_install_it(monkeypatch):
 # --- the real one ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def real():
-    """mlx-lm, a tiny random model, and a second one for drafts."""
+def tiny_model(seed: int) -> Any:
+    """Make a random model of mlx-lm that computes on the CPU."""
     core = pytest.importorskip("mlx.core")
-    library = pytest.importorskip("mlx_lm")
+    pytest.importorskip("mlx_lm")
     from mlx_lm.models import llama
-    from mlx_lm.sample_utils import make_sampler
-    from mlx_lm.tokenizer_utils import TokenizerWrapper as Wrapper
 
     core.set_default_device(core.cpu)
-    arguments = llama.ModelArgs(
-        model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=64,
-        num_attention_heads=2, rms_norm_eps=1e-5, vocab_size=len(TOKENIZER),
+    core.random.seed(seed)
+    model = llama.Model(
+        llama.ModelArgs(
+            model_type="llama", hidden_size=32, num_hidden_layers=2, intermediate_size=64,
+            num_attention_heads=2, rms_norm_eps=1e-5, vocab_size=len(TOKENIZER),
+        )
     )  # fmt: skip
-    models = []
-    for seed in range(2):
-        core.random.seed(seed)
-        models.append(llama.Model(arguments))
-        core.eval(models[-1].parameters())
+    core.eval(model.parameters())
+    return model
+
+
+@pytest.fixture
+def real():
+    """A function that calls mlx-lm with a model, and with a second one for drafts."""
+    models = [tiny_model(seed) for seed in range(2)]
+    import mlx.core as core
+    import mlx_lm
+    from mlx_lm.sample_utils import make_sampler
+    from mlx_lm.tokenizer_utils import TokenizerWrapper as Wrapper
 
     def generate(processor, prompt, *, seed=0, draft=False, temperature=1.0, limit=40):
         core.random.seed(seed)
         options = {"draft_model": models[1], "num_draft_tokens": 3} if draft else {}
-        return library.generate(
+        return mlx_lm.generate(
             models[0], Wrapper(TOKENIZER), prompt, max_tokens=limit, logits_processors=[processor],
             sampler=make_sampler(temp=temperature), **options,
         )  # fmt: skip
@@ -147,3 +154,47 @@ def test_real_speculative_generation_gives_what_the_model_would_have_given(real)
         plain = real(GrammarLogitsProcessor(JSON), prompt, temperature=0.0)
         drafted = real(GrammarLogitsProcessor(JSON), prompt, temperature=0.0, draft=True)
         assert drafted == plain and set(json.loads(plain)) == {"ok", "n"}
+
+
+def test_real_batches_with_a_processor_for_each_sequence():
+    model = tiny_model(0)
+    from mlx_lm.generate import BatchGenerator
+    from mlx_lm.sample_utils import make_sampler
+
+    batches = BatchGenerator(model, stop_tokens=[[EOS]], sampler=make_sampler(temp=1.0))
+    prompts = [TOKENIZER(text)["input_ids"] for text in ("hello", "another one", "x")]
+    processors = [
+        [GrammarLogitsProcessor(given, TOKENIZER, max_new_tokens=40)]
+        for given in (SCHEMA, {"type": "array", "maxItems": 1})
+    ]
+    processors.append([GrammarLogitsProcessor(WORDS)])
+    are_right = [
+        lambda text: set(json.loads(text)) == {"ok", "n"},
+        lambda text: isinstance(json.loads(text), list),
+        {"yes", "no", "maybe"}.__contains__,
+    ]
+    places: dict[int, int] = {}
+    texts: dict[int, list[int]] = {}
+
+    def ask(asked: list[int]) -> None:
+        found = batches.insert(
+            [prompts[place] for place in asked], max_tokens=[40] * len(asked),
+            logits_processors=[processors[place] for place in asked],
+        )  # fmt: skip
+        places.update(zip(found, asked, strict=True))
+        texts.update((number, []) for number in found)
+
+    ask([0, 1, 2])
+    complete: list[int] = []
+    for _ in range(200):
+        for step in batches.next()[1]:
+            texts[step.uid].append(step.token)
+            if step.finish_reason:
+                text = TOKENIZER.decode([token for token in texts[step.uid] if token != EOS])
+                assert are_right[places[step.uid]](text), text
+                complete.append(places[step.uid])
+                if complete.count(places[step.uid]) == 1:
+                    ask([places[step.uid]])  # joins the others, with the same processor
+        if len(complete) == 6:
+            break
+    assert sorted(complete) == [0, 0, 1, 1, 2, 2]

@@ -109,3 +109,17 @@ def test_real_generators(real):
     assert set(json.loads(generator(real, JSON)("x", **options))) == {"ok", "n"}
     with pytest.raises(UnsupportedGrammar, match="does not name its notation"):
         generator(real, outlines.cfg('start: "a"'))
+
+
+def test_real_generators_of_mlx_models():
+    outlines = pytest.importorskip("outlines")
+    from tests.test_mlx_lm import tiny_model
+
+    model = tiny_model(0)
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+
+    small = outlines.from_mlxlm(model, TokenizerWrapper(TOKENIZER))
+    things = generator(small, Thing, max_new_tokens=40)
+    for text in (things("hello", max_tokens=40), "".join(things.stream("one", max_tokens=40))):
+        Thing.model_validate_json(text)
+    assert generator(small, Literal["yes", "no"])("hello", max_tokens=5) in ("yes", "no")
