@@ -65,8 +65,9 @@ def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> 
         if ids
         else "The grammar requires text that no token of the vocabulary can begin"
     )
+    many = "s" * (len(state.generated) != 1)
     return NoAllowedToken(
-        f"row {row}: no token is left after {len(state.generated)} generated tokens, "
+        f"row {row}: no token is left after {len(state.generated)} generated token{many}, "
         f"{quoted(state.generated, vocabulary)}. {why}"
     )
 

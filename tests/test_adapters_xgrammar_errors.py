@@ -99,7 +99,7 @@ def test_errors_of_ours_stay_what_they_are() -> None:
 def test_what_a_strategy_refuses_runs_in_xgrammar() -> None:
     made = compiled("lark with a budget", "representatives")
     assert made.strategy == "engine"
-    why = "runs in plain XGrammar: strategy='representatives' cannot run it (the grammar uses max_tokens: "
+    why = "runs in plain XGrammar: strategy='representatives' cannot run it (the grammar uses max_tokens, "
     assert made.hybrid.reason.startswith(why)
     with pytest.raises(hybrid.UnsupportedGrammar):
         hybrid.GrammarCompiler(INFO, strategy="representatives").compile_grammar(
@@ -115,6 +115,8 @@ def test_options_for_programs_that_give_none() -> None:
         assert xgr.GrammarCompiler(INFO, strategy="classifier").compile_grammar(EBNF).strategy == "classifier"
     finally:
         xgr.configure()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'stategy'"):
+        xgr.configure(stategy="engine")
     assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "classifier"
 
 

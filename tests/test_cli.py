@@ -132,6 +132,9 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
     [
         (["classes", "root ::= ("], "GrammarError"),
         (["classes", '{"type": 5}'], "GrammarError"),
+        (["classes", "no-such-file.json"], "there is no file 'no-such-file.json'"),
+        (["explain", "no/such/file.lark"], "there is no file 'no/such/file.lark'"),
+        (["classes", "OUT/a.lark"], "is in Lark's notation"),
         (["try", "root ::= ("], "GrammarError"),
         (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),
         (["classes", DIGITS, "--relation", "sameness"], "must be 'acceptance' or 'displacement'"),
@@ -149,6 +152,7 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
 def test_refusals_say_why_and_end_with_status_2(
     arguments: list[str], message: str, vocabulary: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "a.lark").write_text('start: "a"')
     words = [word.replace("OUT", str(tmp_path)).replace("SPEC", vocabulary) for word in arguments]
     if words[0] != "inspect" and "--vocabulary" not in words:
         words += ["--vocabulary", vocabulary]

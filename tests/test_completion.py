@@ -393,7 +393,7 @@ def test_there_are_no_frames_of_a_tail_that_is_not_there() -> None:
 def test_others_are_refused_by_name() -> None:
     lark = GrammarMatcher(GrammarCompiler(VOCABULARY).compile_lark('start: "a"+'))
     counted = matcher_of(xgrammar.Grammar.from_lark('start: a "."\na[max_tokens=3]: /[a-z]+/\n'))
-    for matcher, why in ((lark, "Lark"), (counted, "depends on more than the text's bytes")):
+    for matcher, why in ((lark, "Lark"), (counted, "depend on more than the text's bytes")):
         with pytest.raises(UnsupportedGrammar, match=why):
             matcher.shortest_completion()
 

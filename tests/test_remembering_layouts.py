@@ -103,7 +103,7 @@ def test_values_are_remembered_only_in_json(separators: tuple[str, str], relax: 
         TWO_KEYS | {"additionalProperties": {"type": "integer"}},
         {"properties": {"a": {"minProperties": 2}}},
     ):
-        with pytest.raises(SchemaRefused, match=r"must not be repeated.*leave out `separators`"):
+        with pytest.raises(SchemaRefused, match=r"must not be repeated.*; leave out this option$"):
             matcher_of(schema, **layout)
     matcher = matcher_of(unique({"enum": [1, 2]}), **layout)  # states tell items apart
     assert matcher.accept_string(f"[1{separators[0]}") and not matcher.fork().accept_string("1")

@@ -105,7 +105,7 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
     if not features.beyond_stacks or ids:
         assert compiled.strategy == "classifier"
         return
-    construct = f"the grammar uses {features}: which tokens are allowed depends on more than the text's bytes"
+    construct = f"the grammar uses {features}, so the allowed tokens depend on more than the text's bytes"
     assert compiled.strategy == "engine" and compiled.classes is None
     assert compiled.reason.startswith("no token classes: ") and construct in compiled.reason
     assert GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(grammar).strategy == "engine"

@@ -8,6 +8,7 @@ Limits: those of `hybrid.Budget`.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -28,8 +29,12 @@ def configure(**options: Any) -> None:
     Args:
         **options: options of `hybrid.GrammarCompiler`: strategy, budget, cache_dir and others. Each call
             replaces the options of the call before; a call without options restores the defaults.
+
+    Raises:
+        TypeError: `hybrid.GrammarCompiler` has no such option.
     """
     global _defaults
+    inspect.signature(hybrid.GrammarCompiler).bind(None, **options)
     _defaults = options
 
 

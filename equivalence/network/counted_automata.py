@@ -29,7 +29,10 @@ Integers = NDArray[np.int64]
 MARK = -2
 """A counted rule with the bounds (`MARK` - k, e) is edge e of counted automaton k."""
 
-ONLY_WALKS = "lengths of texts with a pattern are counted, and such a grammar has no token classes"
+ONLY_WALKS = (
+    "the grammar counts the characters of texts with a pattern, so it has no token classes; compile it with "
+    "strategy='classifier', which has a state for each length instead"
+)
 
 
 class CountedAutomaton(NamedTuple):

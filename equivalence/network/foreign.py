@@ -260,7 +260,7 @@ def _refuse_shared_counts(edges: NDArray[np.int64], n_states: int, details: list
     others = (target[sources] >= 0) & ~skips
     if others.sum() > len(np.unique(repeats[:, 0])):
         raise UnsupportedGrammar(
-            "a pattern with a long repeat in whose place something else may be read, such as `a{1,200}|b`, "
-            "`a*b{1,200}` or `(a{2,200})?`: XGrammar takes the other even after a part of the repeat; write "
-            "the pattern as a rule of a grammar, or use semantics='json-schema'"
+            "a pattern with a long repeat that something else may replace, as in `a{1,200}|b`, `a*b{1,200}` "
+            "or `(a{2,200})?`: XGrammar allows the other part even after the repeat has begun; write the "
+            "pattern as a rule of a grammar, or use semantics='json-schema'"
         )

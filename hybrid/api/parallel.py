@@ -101,7 +101,7 @@ def compile_all(
     if is_over.is_set():
         error = found[-1]
         numbered = copy.copy(error)
-        numbered.args = (f"grammar {len(found) - 1} of {len(sources)}: {error}",)
+        numbered.args = (f"grammars[{len(found) - 1}]: {error}",)
         raise numbered from error
     return found
 
@@ -113,7 +113,7 @@ def _source(compiler: Compiler, place: int, item: Any) -> Source:
     source = Source(*item) if isinstance(item, tuple) and 1 <= len(item) <= 3 else None
     if source is None or source.kind not in METHODS or not isinstance(source.options, (Mapping, type(None))):
         raise HybridError(
-            f"grammar {place} must be EBNF text, an xgrammar.Grammar, or (kind, argument, options) "
+            f"grammars[{place}] must be EBNF text, an xgrammar.Grammar, or (kind, argument, options) "
             f"with one of the kinds {', '.join(METHODS)} and a dict of options, but is "
             f"{repr(item)[:200]}"
         )
@@ -121,7 +121,7 @@ def _source(compiler: Compiler, place: int, item: Any) -> Source:
     try:
         inspect.signature(getattr(compiler, method)).bind(*_arguments(source), **(source.options or {}))
     except TypeError as error:
-        raise ArgumentError(f"grammar {place} has options that {method} does not have: {error}") from error
+        raise ArgumentError(f"grammars[{place}] has options that {method} does not have: {error}") from error
     return source
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from hybrid.api.parallel import Source
 from hybrid.xgrammar.messages import shortened
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
-COMPILED = f"{ALLOWED[:-1]}, or a file in Lark's notation (.lark)."
+COMPILED = f"A file in Lark's notation (.lark); {ALLOWED[0].lower()}{ALLOWED[1:]}"
 """What a grammar argument may be, for the command line's help."""
 
 BUILTIN_JSON = "builtin:json"
@@ -35,6 +36,11 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
     if text_or_file == BUILTIN_JSON:
         return xgrammar.Grammar.builtin_json_grammar()
     text, schema = _read(text_or_file)
+    if text_or_file.endswith(LARK_SUFFIX) and is_file(text_or_file):
+        raise GrammarError(
+            f"{text_or_file!r} is in Lark's notation, which this command does not read; pass an EBNF/GBNF "
+            "grammar or a JSON schema, or use `explain`, which also shows the token classes of Lark grammars"
+        )
     try:
         if schema is not None:
             return xgrammar.Grammar.from_json_schema(schema, strict_mode=strict)
@@ -122,13 +128,21 @@ def is_file(word: str) -> bool:
     return len(word) < 4096 and "\n" not in word and os.path.isfile(word)
 
 
+def looks_like_file(word: str) -> bool:
+    """Whether an argument is the name of a file and not a text: no grammar or schema is so short a word."""
+    return re.fullmatch(r"[^\s\"{}\[\]|]+\.(json|lark|gbnf|ebnf|txt)", word) is not None
+
+
 def _read(text_or_file: str) -> tuple[str, str | None]:
     """Return a text, and the text of the schema if it is one, else None. In a file of MaskBench's form, it is
     under the key "schema".
 
     Raises:
-        GrammarError: the file cannot be read, or its text begins like JSON and is not.
+        GrammarError: there is no such file, it cannot be read, or its text begins like JSON and is not.
     """
+    if looks_like_file(text_or_file) and not is_file(text_or_file):
+        allowed = f"{ALLOWED[0].lower()}{ALLOWED[1:-1]}"
+        raise GrammarError(f"there is no file {_short(text_or_file)}; pass {allowed}")
     text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
     try:
         value = json.loads(text)

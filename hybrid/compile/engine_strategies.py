@@ -193,8 +193,8 @@ def refuse_unknown_ids(features: Features, vocabulary: Vocabulary) -> None:
 def beyond_stacks(features: Features) -> str:
     """Return the reason why a grammar with such constructs has no token classes."""
     return (
-        f"the grammar uses {features}: which tokens are allowed depends on more than the text's bytes "
-        "and the parser's stack"
+        f"the grammar uses {features}, so the allowed tokens depend on more than the text's bytes and the "
+        "parser's stack"
     )
 
 

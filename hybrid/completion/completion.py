@@ -206,7 +206,7 @@ def _too_few(left: int, planned: float, is_endless: bool) -> MatcherError:
         planned: the number of tokens of the plan; infinite if no tokens spell it.
         is_endless: whether nothing completes the text.
     """
-    text = f"the text cannot be completed within {left} tokens"
+    text = f"the text cannot be completed within {left} token{'s' * (left != 1)}"
     if is_endless:
         return MatcherError(f"{text}: no tokens complete it; use masks without a token limit")
     needed = (

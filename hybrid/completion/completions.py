@@ -99,9 +99,9 @@ class Completions:
         features = features_of(read)
         if features.beyond_stacks:
             raise UnsupportedGrammar(
-                f"token limits are not supported for this grammar, because it uses {features}: which tokens "
-                "are allowed depends on more than the text's bytes and the parser's stack; use masks without "
-                "a token limit"
+                f"token limits are not supported for this grammar, because it uses {features}, so "
+                "the allowed tokens depend on more than the text's bytes and the parser's stack; use masks "
+                "without a token limit"
             )
         budget = self._budget
         build = partial(

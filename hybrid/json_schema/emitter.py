@@ -68,8 +68,8 @@ class Emitter:
         """Return the rule of a nonterminal's values."""
         depth = depth if self._has_depth else 0
         if depth > _DEEPEST:
-            why = f"allows more than {_DEEPEST} levels, which `indent` does not; leave out `indent`"
-            raise SchemaRefused("limit", "", "", why)
+            why = f"allows values of more than {_DEEPEST} levels, which `indent` does not support"
+            raise SchemaRefused("option", "", "", why)
         key = nonterminal, depth
         rule = self._rules.get(key)
         if rule is None:

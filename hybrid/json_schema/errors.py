@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from equivalence.errors import GrammarError
 
-Kind = Literal["unsupported", "bounds", "limit", "needed", "invalid", "unsatisfiable"]
+Kind = Literal["unsupported", "bounds", "limit", "option", "needed", "invalid", "unsatisfiable"]
 
 TOO_DEEP = (
     "is nested too deeply; the limits are 490 objects nested in properties (fewer below uniqueItems), and "
@@ -25,6 +25,7 @@ _WAYS_OUT: dict[str, tuple[str, ...]] = {
     "unsupported": ("remove it", _RELAX, "use semantics='xgrammar'"),
     "bounds": ("simplify it", "raise Budget.states", _RELAX),
     "limit": ("simplify it", _RELAX),
+    "option": ("leave out this option",),
     "needed": ("remove it", "use semantics='xgrammar'"),
     "invalid": ("correct the schema",),
     "unsatisfiable": ("correct the schema",),
@@ -36,9 +37,10 @@ class SchemaRefused(GrammarError):
 
     Attributes:
         kind: "unsupported" (a keyword, or a use of it, that is not implemented), "bounds" (its automaton
-            would be too large), "limit" (it exceeds a limit that no budget raises), "needed" (a keyword that
-            is not supported, and that ``relax=True`` must not ignore), "invalid" (the schema itself is wrong)
-            or "unsatisfiable" (no instance is valid).
+            would be too large), "limit" (it exceeds a limit that no budget raises), "option" (an option of
+            the call cannot be used with it), "needed" (a keyword that is not supported, and that
+            ``relax=True`` must not ignore), "invalid" (the schema itself is wrong) or "unsatisfiable" (no
+            instance is valid).
         keyword: the keyword; "" if no single keyword is the cause.
         pointer: the JSON pointer of the subschema that has it; if that is in another document, the keywords
             and keys that lead there through the reference.

@@ -164,10 +164,10 @@ class Source(NamedTuple):
         places = places_of(nonterminals, start, self.layout.is_free) if has_places else None
         if places is not None and not self.layout.is_json:
             why = (
-                "has items or keys that must not be repeated, which are found only if the separators are "
-                "',' and ':' with white space; leave out `separators`"
+                "has items or keys that must not be repeated; they are found only if `separators` are ',' "
+                "and ':' with white space"
             )
-            raise SchemaRefused("limit", "", "", why)
+            raise SchemaRefused("option", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
         return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
 

@@ -246,7 +246,7 @@ class Locations:
             raise location.refused(keyword, why) from error
         except LookupError as error:
             local = name.startswith("#")
-            why = "which is not in the schema" if local else "another document, which is not fetched"
+            why = "which is not in the schema" if local else "a document that `registry=` does not have"
             kind = "invalid" if local else "unsupported"
             raise location.refused(keyword, f"refers to {shown(name)}, {why}", kind) from error
 
