@@ -64,7 +64,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             `adapters.transformers.GrammarLogitsProcessor`. None: these requests are not constrained.
         tokenizer: the model's tokenizer, a `hybrid.Vocabulary` or a `hybrid.GrammarCompiler`; None if
             ``compiled`` is a compiled grammar.
-        most_requests: most requests in one batch. Each takes a row of ceil(V / 32) words.
+        most_requests: the maximum number of requests in one batch. Each takes a row of ceil(V / 32) words.
         limit_tokens: whether texts end within the ``max_new_tokens`` of their request, if possible
             (docs/completion.md).
 

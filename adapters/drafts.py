@@ -116,7 +116,7 @@ class GrammarDrafts:
 
     Args:
         drafts: the draft model. Any number of calls and threads may share it.
-        most: most tokens of a draft, 1 to 256.
+        most: the maximum number of tokens in a draft, 1 to 256.
         learn: whether the draft model learns from what is generated.
 
     Attributes:

@@ -42,7 +42,7 @@ def compiled_grammars(
             all grammars are compiled.
         semantics: what schemas mean, "xgrammar" or "json-schema"; None is the compiler's setting.
         max_whitespace_cnt: how many characters of white space may stand together; -1 means any number. None
-            is the compiler's setting, or 128.
+            is the compiler's setting, or 256.
         assert_formats: whether `format` is checked; None is the compiler's setting.
 
     Raises:

@@ -59,7 +59,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         tokenizer: what to compile schemas for: the model's tokenizer, a `hybrid.Vocabulary` or a
             `hybrid.GrammarCompiler`. One compiler is kept for each tokenizer.
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text; -1
-            means any number. None is the compiler's setting, or 128.
+            means any number. None is the compiler's setting, or 256.
         semantics: what schemas mean, "xgrammar" or "json-schema" (docs/json-schema.md). None is the
             compiler's setting, by default "xgrammar".
         assert_formats: with "json-schema", whether `format` is checked. None is the compiler's setting, by

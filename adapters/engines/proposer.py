@@ -52,8 +52,9 @@ class Proposer:
     """Proposes tokens for requests, each with a grammar. Requests with equal grammars share one draft model.
 
     Args:
-        most: most tokens of a draft, up to 256.
-        most_models: most draft models that are kept; each takes at most ``most_bytes``, by default 16 MiB.
+        most: the maximum number of tokens in a draft, up to 256.
+        most_models: the maximum number of draft models that are kept; each takes at most ``most_bytes``, by
+            default 16 MiB.
         options: options of each `hybrid.drafts.DraftModel`: ``threshold``, ``most_bytes``, ``encode``.
 
     Raises:
@@ -95,7 +96,7 @@ class Proposer:
             request: the name of the request.
             grammar: its grammar.
             ids: all ids that it has generated, without the prompt. There may be fewer than in the last call.
-            most: most tokens to propose; None is the proposer's setting.
+            most: the maximum number of tokens to propose; None is the proposer's setting.
             stops: ids that end the request, in place of the vocabulary's.
 
         Returns:

@@ -83,10 +83,9 @@ class GrammarCompiler:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
         semantics: what a JSON schema means, unless a call says otherwise: "xgrammar" (as XGrammar reads it)
-            or "json-schema" (as the specification says; docs/json-schema.md). Schemas inside structural
-            tags always have XGrammar's meaning.
+            or "json-schema" (as the specification says; docs/json-schema.md).
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text,
-            unless a call says otherwise; -1 means any number. None means 128 with
+            unless a call says otherwise; -1 means any number. None means 256 with
             ``semantics="json-schema"``, and any number with "xgrammar".
         assert_formats: with ``semantics="json-schema"``, whether `format` is checked, unless a call says
             otherwise. If not, it is an annotation.
@@ -318,8 +317,8 @@ class GrammarCompiler:
                 ``("json_schema", schema)``, ``("regex", text)``, ``("builtin_json",)`` and so on.
             n_jobs: number of threads, at most 1,024. -1 is one for each core, -2 one less. None is what
                 joblib is configured with, or 1.
-            on_error: "raise" the first error with the number of its grammar, or "return" errors in the list,
-                in the places of their grammars.
+            on_error: "raise" the first error, which names its grammar as ``grammars[i]``, or "return" errors
+                in the list, in the places of their grammars.
             progress: called after each grammar with the number of grammars done and of all.
 
         Returns:

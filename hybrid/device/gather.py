@@ -43,7 +43,7 @@ class DeviceGather:
     Args:
         vocab_size: number of ids of the vocabulary.
         device: where the logits are.
-        max_rows: most rows that are filled in a step. Page-locked memory is allocated for this many bitmasks.
+        max_rows: the maximum number of rows in a step. Page-locked memory is allocated for as many bitmasks.
         max_maps: how many class maps are kept on the device, one for each pair of a grammar and a set of stop
             ids; 2 bytes per token each.
         backend: "triton", or "torch", which is slower and runs on every device; "auto" chooses Triton on CUDA

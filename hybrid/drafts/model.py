@@ -184,7 +184,7 @@ class DraftModel:
         Args:
             matcher: a matcher of this grammar. There are no drafts while the prefix of a healed prompt is
                 incomplete.
-            most: most tokens to propose, up to 256.
+            most: the maximum number of tokens to propose, up to 256.
 
         Returns:
             Ids, each allowed after those before it; an empty list if nothing is likely enough. A stop token

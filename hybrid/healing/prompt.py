@@ -40,6 +40,9 @@ def heal(prompt_ids: Iterable[int], tokenizer: Any, *, tokens: int = 1) -> Heale
             slow, so pass a vocabulary to heal many prompts.
         tokens: how many tokens to remove at most. A prompt that does not end in text stays as it is.
 
+    Returns:
+        The ids that remain, and the bytes of the removed tokens.
+
     Raises:
         ArgumentError: an id is out of range, or `tokens` is below 0.
         VocabularyError: no vocabulary can be made from the tokenizer.
