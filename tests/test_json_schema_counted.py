@@ -247,14 +247,14 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
         grammar = compiler.compile_json_schema(SLUG)
         assert grammar.strategy == "classifier" and has_counted(grammar)
         assert grammar.classes is None
-        with pytest.raises(BudgetExceeded, match=r"lengths .* are counted"):
+        with pytest.raises(BudgetExceeded, match=r"counts the characters"):
             grammar.promote()
-        with pytest.raises(StrategyError, match=r"lengths .* are counted.*strategy='classifier'"):
+        with pytest.raises(StrategyError, match=r"counts the characters.*strategy='classifier'"):
             grammar.save(tmp_path / "one")
     assert list((tmp_path / "cache").glob("*.equimask")) == []
     compiled(SLUG, strategy="classifier").save(tmp_path / "one")
     network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
-    with pytest.raises(UnsupportedGrammar, match=r"lengths .* are counted"):
+    with pytest.raises(UnsupportedGrammar, match=r"counts the characters"):
         network.below()
 
 

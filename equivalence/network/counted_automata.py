@@ -30,8 +30,8 @@ MARK = -2
 """A counted rule with the bounds (`MARK` - k, e) is edge e of counted automaton k."""
 
 ONLY_WALKS = (
-    "the grammar counts the characters of texts with a pattern, so it has no token classes; compile it with "
-    "strategy='classifier', which has a state for each length instead"
+    "the grammar counts the characters of texts with a pattern, so it has no token classes; with "
+    "strategy='classifier' it has a state for each length instead"
 )
 
 
