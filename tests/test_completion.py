@@ -226,7 +226,7 @@ def test_a_text_that_cannot_end_in_time_is_an_error() -> None:
     assert [TOKENS[token] for token in matcher.shortest_completion()] == [b"abc", b"abc"]
     bitmask = allocate_token_bitmask(1, VOCABULARY.size)
     bitmask.fill_(5)
-    with pytest.raises(MatcherError, match="within 1 tokens: the shortest completion needs 2"):
+    with pytest.raises(MatcherError, match="within 1 token: the shortest completion needs 2"):
         matcher.fill_limited_bitmask(bitmask, 1)
     assert bool((bitmask == 5).all())
     for wrong in (0, -1, 1.5, True, None):
