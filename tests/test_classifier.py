@@ -32,7 +32,7 @@ from tests.classifiers import (
 )
 from tests.matchers import mask_of
 from tests.random_grammars import GrammarCase, grammar_cases
-from tests.versions import strict_classes
+from tests.versions import ids_as_wholes, strict_classes
 
 pytestmark = pytest.mark.kernels
 
@@ -138,6 +138,7 @@ def test_forced_text_ends_where_tables_are_full() -> None:
     assert set(forced_text("classifier", 'root ::= "€" root', tokens)) == {"€"}
 
 
+@ids_as_wholes
 def test_forced_text_of_an_ambiguous_grammar_ends_early() -> None:
     # after n units there are n stacks, each of which may return to all others
     grammar = 'root ::= p Token(3)\np ::= "abc" p{0,2}'

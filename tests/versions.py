@@ -28,6 +28,10 @@ READS_STOPS = dialect.JOINS_TOKENS
 """Whether XGrammar reads a stop token as text where this completes the text, as from 0.2.9 on. Its masks then
 allow no stop token where the grammar's end alone ends the sequence (`terminate_without_stop_token`)."""
 
+CONFUSES_PARTS = not dialect.JOINS_TOKENS
+"""Whether XGrammar takes some parts of a JSON schema for each other, and reads a few keywords wrongly, as
+before 0.2.9. What is listed about a schema (`relaxed`, `narrowed`) is the same under every version."""
+
 any_separators = pytest.mark.skipif(
     dialect.LAYOUT != "v16", reason="XGrammar from 0.2.9 on refuses control characters in separators"
 )

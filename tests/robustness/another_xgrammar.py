@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = (
     "test_serial", "test_layouts", "test_printed", "test_dialect", "test_network", "test_network_foreign",
     "test_network_steps", "test_equality", "test_classifier", "test_compiler", "test_matcher",
-    "test_guard", "test_token_ids", "test_adapters_xgrammar", "test_many_tags",
-    "tests/robustness/test_fuzz.py",
+    "test_guard", "test_token_ids", "test_sanitize", "test_relaxed", "test_narrowed", "test_model_tags",
+    "test_json_schema_tags", "test_adapters_xgrammar", "test_many_tags", "tests/robustness/test_fuzz.py",
 )  # fmt: skip
 """Layouts, every case on every strategy, masks of cases and schemas against XGrammar's, and the adapter."""
 
