@@ -460,6 +460,13 @@ def test_states_of_an_object_are_bounded_by_the_budget() -> None:
     assert written(more.compile_json_schema(union_of(16)), '{"t":3,"x3":1,"x4":"a"}')
 
 
+def test_how_many_open_objects_a_union_may_have() -> None:
+    """docs/json-schema.md has this number."""
+    grammar_of_schema(union_of(150))
+    with pytest.raises(SchemaRefused, match="an object of more than 12000 states"):
+        grammar_of_schema(union_of(160))
+
+
 def test_a_union_of_many_closed_objects_has_few_states() -> None:
     """Keys that cannot come in a case have no states: 20,000 states for 400 cases otherwise."""
     grammar = grammar_of_schema(union_of(400, additionalProperties=False))
