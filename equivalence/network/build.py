@@ -15,8 +15,9 @@ Each step to the normal form keeps the set of stacks that can read a byte (docs/
 2. left recursion, direct, indirect or hidden behind nullable rules, becomes a loop at the rule's end;
 3. a tail call of a rule to itself becomes a loop; other tail calls leave no return state;
 4. small rules without calls are copied into their callers;
-5. each rule is determinised, then all states that read the same texts are merged, whatever their rules;
-6. a repeat {m,n} is one *counted rule* with true counters, for any m and n.
+5. each rule is determinised, then all states that do the same (bisimilar ones) are merged, whatever their
+   rules;
+6. a repeat {m,n} with a bound above 3 is one *counted rule* with a true counter; smaller ones are written out.
 
 Lookahead assertions are ignored, as `accept_token` does.
 
