@@ -1,8 +1,8 @@
 """The partition: classes of byte strings that no context distinguishes.
 
-What: two byte strings share a class if and only if every context treats them the same: it reads both
-completely, or neither, or both have the same feature. Class -1: no context accepts them, so their bits are 0
-in every mask.
+What: two byte strings share a class if and only if every context treats them the same: it rejects both, or
+reads both completely, or gives both the same feature. Class -1: every context rejects them, so their bits are
+0 in every mask.
 When: the last step of `equivalence.classes.classes.compute_classes`.
 Limits: `Capacity.bytes`. Signatures are compared exactly, never by a hash alone.
 

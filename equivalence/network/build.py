@@ -17,7 +17,8 @@ Each step to the normal form keeps the set of stacks that can read a byte (docs/
 4. small rules without calls are copied into their callers;
 5. each rule is determinised, then all states that do the same (bisimilar ones) are merged, whatever their
    rules;
-6. a repeat {m,n} with a bound above 3 is one *counted rule* with a true counter; smaller ones are written out.
+6. a repeat {m,n} with a bound above 3 is one *counted rule* with a true counter; smaller repeats are
+   written out.
 
 Lookahead assertions are ignored, as `accept_token` does.
 

@@ -5,8 +5,8 @@
 What: an absorbing state is final. Each final state that it leads to has all moves of the absorbing state. So
 whatever the lower of two such frames can do, the upper one can do as well (docs/theory.md, section 4).
 When: once for each network, before it is explored. `equivalence.parser.stacks` then pushes no second frame.
-Limits: it is always correct to find fewer absorbing states. So the search gives up if too many states or
-moves have to be compared.
+Limits: the search gives up if too many states or moves have to be compared. Then there are more stacks, which
+read the same.
 """
 
 from __future__ import annotations

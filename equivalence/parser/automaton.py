@@ -45,8 +45,8 @@ class Automaton:
         call_starts, calls: the calls of state s, likewise. `callee` is the first state of the called rule, or
             ``-1 - k`` for counted rule k. `back` is the state to return to, or -1 for a tail call.
         counted: for each counted rule, the first state of a unit, and the number of units: at least `least`,
-            and at most `most` (-1: no bound), or at most `relative` if the number of earlier units is
-            unknown.
+            and at most `relative` if the number of earlier units is unknown, otherwise `most` (-1: no
+            bound, or for token classes one that no token reaches).
         limits, following: the tables of counted automata (`equivalence.network.counted_automata`); empty if
             there are none.
         n_states: number of states.

@@ -53,7 +53,6 @@ class ByteTables:
     Attributes:
         class_of_byte: int64[256], ascending.
         first_bits: uint64[S, ceil(B / 64)], a bit for each class that a state can read next, also by a call.
-            Bytes in place of bits were a sixth of the memory of a schema.
         n_classes: B.
         rows: for each class its first byte, and its ASCII bytes as four words of 32 bits, signed as in the
             trie.

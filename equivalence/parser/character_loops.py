@@ -6,7 +6,7 @@ What: `CharacterLoops.find` records in a configuration's facts whether all such 
 itself.
 When: used by walks over the vocabulary, once for each configuration that loops on ASCII. If it does, a walk
 takes a subtree at once, although its nodes begin and end in the middle of characters.
-Limits: an answer of no is always correct.
+Limits: it may overlook a loop; then a walk only takes longer.
 """
 
 from __future__ import annotations

@@ -7,6 +7,10 @@ Limits: bounded by bytes. Nothing is written to a file: computing it again is fa
 
 Each method is one look-up or one store in a dict, which the interpreter does atomically, so threads need no
 lock. What one thread adds while another begins a new generation may be lost, and is then computed again.
+
+Rejected: keeping the walks that compute token classes as well. For the classes of 118 JSON schemas this cache
+cost as much as it saved (mean 6.1 to 6.4 ms of CPU time with it, 5.8 without), because most parts of a schema
+call rules.
 """
 
 from __future__ import annotations

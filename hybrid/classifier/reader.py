@@ -7,6 +7,10 @@ read on the frames below, and so on. What a pending set reads on the stacks of a
 their tails, and a step changes only a few frames.
 When: once for each configuration whose mask is needed (`hybrid.classifier.store`).
 Limits: nothing is deleted. Growth is charged to the account.
+
+Rejected: numbers for all unions that lead to a mask. Those for the stacks of one configuration hardly ever
+occur again, so they are computed word by word. Only further down, where tails are shared, unions of two masks
+are looked up.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """Counts near their bounds: how many units of a counted repetition each token begins.
 
-What: a string of at most 20 characters allows different tokens after each of them. One number for each token
-tells these cases apart: how many characters it begins. `unit_reads` reads the trie once with the automaton of
+What: within a string of at most 20 characters, fewer tokens are allowed after each character. One number for
+each token decides: how many characters it begins. `unit_reads` reads the trie once with the automaton of
 one unit, without counting. For any bounds, its result says what a walk would find
 (`equivalence.walks.unit_reads`).
 When: used by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were

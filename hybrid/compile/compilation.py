@@ -4,6 +4,9 @@ What: `Compilation` tries the steps of the chosen strategy. If a step refuses th
 possibility: a classifier, representatives, plain XGrammar. The result says why.
 When: called for each grammar that is in no cache (`hybrid.compile.pipeline`). Thread-safe.
 Limits: none of its own; `Budget` bounds each step.
+
+Rejected: a rule that reads a clock. The same schema would get different strategies on a busy machine, and no
+test could predict which.
 """
 
 from __future__ import annotations

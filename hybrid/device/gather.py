@@ -7,6 +7,11 @@ When: instead of a bitmask and `apply_token_bitmask_inplace`, if matchers and lo
 Limits: a row is sent as a whole bitmask if its mask has no class mask: on strategy "engine", while masks are
 walked, and with more than 32,767 classes; also for the first masks of a grammar. All sequences have one
 vocabulary. Only for one thread, and one stream of the device.
+
+Rejected: keeping masks on the device, so that a row sends only the number of its mask. This would save 24 to
+136 bytes a row, but 256 such rows take less than 2 us on a bus of 25 GB/s, and numbers are only valid during
+one session of the classifier. Rejected: a list of stop ids for each row, instead of a map for each set of
+them. All rows would need a loop in the kernel, and only a few would save 256 KiB.
 """
 
 from __future__ import annotations

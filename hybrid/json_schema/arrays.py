@@ -82,8 +82,8 @@ _State = tuple[Formula, int]
 class _ByValue:
     """`uniqueItems` for items that have few values: states distinguish which values have come.
 
-    Splitting an item by one condition after another, "at most one item is v" for each value v, took 0.8 ms
-    for each of 256 states. What follows a value does not depend on the others, so it is split once.
+    What follows a value does not depend on the other values, so an item is split once. Splitting it by one
+    condition after another ("at most one item is v" for each value v) took 0.8 ms for each of 256 states.
 
     Args:
         values: formulas of the values that items may have.

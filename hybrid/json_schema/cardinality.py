@@ -52,8 +52,8 @@ class Counts:
 
     Args:
         nonterminals: the sets of values, after `find_productive`.
-        at_recursion: what a value counts within itself. By default, a nonterminal whose values may be parts
-            of others of its values has infinitely many. With 0, the counts are lower bounds.
+        at_recursion: the count of a nonterminal while it is being counted, if its values contain others of
+            its values. By default it has infinitely many. With 0, the counts are lower bounds.
 
     Attributes:
         check: raises an error if the deadline has passed.

@@ -7,7 +7,8 @@ value (`$ref`, `allOf`, `anyOf`, `then` ...). They give the canonical order of k
 declaration), and with `strict_mode` they decide which objects and arrays are closed to other keys and
 items.
 When: once for each location.
-Limits: the union ignores which branches hold; `unevaluatedProperties` does not (`evaluated.py`).
+Limits: the declarations of all branches count, whether these hold or not. Only `unevaluatedProperties` asks
+which of them hold (`evaluated.py`).
 """
 
 from __future__ import annotations

@@ -9,8 +9,10 @@ Limits: patterns, or `contains`, of at most `MOST_CONDITIONAL` subschemas that m
 clause for each set of these: one of the set holds, or all keys that no other one matches satisfy the
 keyword.
 
-See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1. Listing the ways in
-which all subschemas can hold together would take a way for each set of branches, and refuse nine of them.
+See JSON Schema 2020-12, core, section 11, and validation of annotations in section 7.7.1.
+
+Rejected: a clause for each way in which all subschemas can hold together. There is one for each set of
+branches, so nine branches would be too many.
 """
 
 from __future__ import annotations

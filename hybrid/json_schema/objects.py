@@ -9,8 +9,8 @@ are distinguished by the patterns that they match.
 When: once for each nonterminal that contains objects.
 Limits: `Bounds.states` and `Bounds.key_classes`. Undeclared keys may be repeated (`repeated_keys.py`).
 
-One formula holds all constraints together, so a `oneOf` of n branches costs states, but not the product of
-its branches. A key that has passed is forgotten.
+One formula holds all constraints, so a `oneOf` of n branches needs no product of its branches. The formula
+does not mention keys that have passed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ When: for each Boolean combination of languages, and for the cells into which la
 (`automaton.py`).
 Limits: edges are not checked, because they come only from this package.
 
-A number with nine divisors has 24,024 vectors, each with ten edges.
+There may be many: a number with nine divisors has 24,024 vectors, each with ten edges.
 """
 
 from __future__ import annotations
