@@ -137,6 +137,14 @@ def test_an_id_counts_once_however_it_is_reached():
         assert not valid(schema, {name: ["x"]}, given)
 
 
+@pytest.mark.parametrize("name", ["HTTP://x/a", "http://x/a?", "file:///a/../b"])
+def test_an_address_that_is_not_in_its_normal_form_counts_once(name: str) -> None:
+    part = {"$id": name, "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
+    schema = {"properties": {"a": part, "b": {"$ref": name}}}
+    assert valid(schema, {"a": [1], "b": [1]})
+    assert not valid(schema, {"b": ["x"]})
+
+
 TREE = {
     "$id": "http://x/tree.json",
     "$dynamicAnchor": "node",

@@ -146,6 +146,8 @@ class References:
             inner = resolver.in_subresource(specification(dialect.uri).create_resource(schema))
         except ValueError as error:
             raise _unreadable(error) from error
+        if "://" in name and name.rstrip("#") == resolver._base_uri:
+            return resolver  # a reference led here; joined to itself, an address may be written differently
         if not self._is_dynamic or inner._base_uri == resolver._base_uri:
             return inner
         return resolver._evolve(base_uri=inner._base_uri)  # it records that this resource was left
