@@ -25,6 +25,7 @@ cdef class Assertions:
     cdef Formula _expand(self, object number, str kind)
     cdef bint only_ref(self, Location location) except -1
     cdef list _clauses(self, Location location, str kind)
+    cdef Formula _follow(self, Location location, str keyword, str kind)
     cdef list _operator(self, Location location, str keyword, str kind)
     cdef list _of_kind(self, Location location, str kind)
     cdef bint _is_false(self, list clauses) except -1

@@ -179,8 +179,6 @@ class Assertions:
         named = location.schema.get("type")
         if isinstance(named, str) and named != kind and named in TYPES and not self.only_ref(location):
             return self.formulas.false  # true of most subschemas and most types
-        if key in self._under_way:
-            raise location.refused("$ref", "leads back to itself without passing a key or an item", "invalid")
         if len(self._under_way) >= MOST_NESTED:
             raise RecursionError("in the subschemas of a schema")
         self._under_way.add(key)
@@ -202,7 +200,7 @@ class Assertions:
         schema = location.schema
         clauses: list = []
         if self.only_ref(location):
-            clauses.append(self.expand(self.referred(location, "$ref"), kind))
+            clauses.append(self._follow(location, "$ref", kind))
             return clauses
         if "type" in schema:
             clauses.append(self._type(location, kind))
@@ -213,7 +211,7 @@ class Assertions:
             if keyword not in self._keywords:
                 continue
             if keyword in _REFERENCES:
-                clauses.append(self.expand(self.referred(location, keyword), kind))
+                clauses.append(self._follow(location, keyword, kind))
             elif keyword in _OPERATORS:
                 clauses += self._operator(location, keyword, kind)
             elif not is_read and keyword in _DECLARING:
@@ -222,6 +220,14 @@ class Assertions:
         if not is_read and not self._is_false(clauses):
             clauses += self._of_kind(location, kind)
         return clauses
+
+    def _follow(self, location: Location, keyword: str, kind: str) -> Formula:
+        """Return what a reference requires of values of a type."""
+        target = self.referred(location, keyword)
+        if target.op == "atom" and (target.args[1], kind) in self._under_way:
+            why = "leads back to itself without passing a key or an item"
+            raise location.refused(keyword, why, "invalid")
+        return self.expand(target, kind)
 
     def _operator(self, location: Location, keyword: str, kind: str) -> list:
         """Return what a keyword that applies to values of all types requires of values of a type."""

@@ -138,7 +138,8 @@ class Declarations:
                 self._walk(locations[number], visited, Declared())
             for keyword in keywords:
                 for number in sorted(visited):
-                    if keyword in locations[number].schema and not self._of.only_ref(locations[number]):
+                    is_read = keyword == "$ref" or not self._of.only_ref(locations[number])
+                    if is_read and keyword in locations[number].schema:
                         return keyword, locations[number].pointer
             numbers = [number for number in self._negated(visited) if number not in visited]
         return "", first
