@@ -19,7 +19,7 @@ import xgrammar
 from equivalence import Vocabulary, compute_classes
 from equivalence.runs import ClassRuns, Members, members_of, tokens_of
 from equivalence.runs.boundaries import divide_into_runs
-from equivalence.runs.class_numbers import NOBODY, Minima, least_tree, number_runs
+from equivalence.runs.class_numbers import NOBODY, least_in, least_tree, number_runs
 from hybrid.classifier import distinct_classes
 from hybrid.values.gather import members_by_class
 
@@ -63,16 +63,11 @@ def test_divide_into_runs(seed: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 33])
 def test_least_of_runs(size: int) -> None:
-    rng = np.random.default_rng(size)
-    ids, sizes = rng.integers(0, 1000, size), rng.integers(0, 1000, size)
-    minima = Minima(least_tree(ids), least_tree(sizes))
+    values = np.random.default_rng(size).integers(0, 1000, size)
+    tree = least_tree(values)
     for begin in range(size + 1):
         for end in range(begin, size + 1):
-            minima.find(begin, end)
-            assert minima.id == min(ids[begin:end].tolist(), default=NOBODY)
-            assert minima.size == min(sizes[begin:end].tolist(), default=NOBODY)
-    with pytest.raises(ValueError, match="different sizes"):
-        Minima(least_tree(ids), least_tree(np.zeros(size + 2, np.int64)))
+            assert least_in(tree, begin, end) == min(values[begin:end].tolist(), default=NOBODY)
 
 
 @pytest.mark.parametrize("stops", [(), (1, 12), (0,)])

@@ -49,60 +49,34 @@ def least_tree(values: cython.const[cython.Py_ssize_t][::1]) -> Integers:
     return result
 
 
-@cython.final
-@cython.cclass
-class Minima:
-    """Finds the smallest id and the smallest size in ranges of groups.
-
-    Args:
-        ids, sizes: int64, two results of `least_tree` for the same number of values.
-
-    Attributes:
-        id, size: the results of the last call of `find`.
-    """
-
-    def __init__(
-        self, ids: cython.const[cython.Py_ssize_t][::1], sizes: cython.const[cython.Py_ssize_t][::1]
-    ) -> None:
-        if ids.shape[0] != sizes.shape[0]:
-            raise ValueError("trees of different sizes")
-        self.ids = ids
-        self.sizes = sizes
-        self.id = self.size = 0
-
-    @cython.ccall
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def find(self, begin: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.void:
-        """Find the minima of the values from `begin` to before `end`; `NOBODY` if there are none."""
-        n = self.ids.shape[0] >> 1
-        least = self.ids[0]  # the minimum of no values
-        size = least
-        low = begin + n
-        high = end + n
-        while low < high:
-            if low & 1:
-                least = min(least, self.ids[low])
-                size = min(size, self.sizes[low])
-                low += 1
-            if high & 1:
-                high -= 1
-                least = min(least, self.ids[high])
-                size = min(size, self.sizes[high])
-            low >>= 1
-            high >>= 1
-        self.id = least
-        self.size = size
+def least_in(
+    tree: cython.const[cython.Py_ssize_t][::1], begin: cython.Py_ssize_t, end: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """The minimum of the values from `begin` to before `end` of a tree; `NOBODY` if there are none."""
+    n = tree.shape[0] >> 1
+    least = tree[0]  # the minimum of no values
+    low = begin + n
+    high = end + n
+    while low < high:
+        if low & 1:
+            least = min(least, tree[low])
+            low += 1
+        if high & 1:
+            high -= 1
+            least = min(least, tree[high])
+        low >>= 1
+        high >>= 1
+    return least
 
 
 def number_runs(
     class_of_run: cython.const[cython.int][::1],
     run_starts: cython.const[cython.Py_ssize_t][::1],
     n_classes: cython.Py_ssize_t,
-    first_ids: Integers,
-    shortest: Integers,
-    alone: cython.const[cython.Py_ssize_t][::1],
-    group_of_token: cython.const[cython.int][::1],
+    first_ids: cython.const[cython.Py_ssize_t][::1],
+    shortest: cython.const[cython.Py_ssize_t][::1],
+    alone: Integers,
+    group_of_token: Numbers,
 ) -> tuple[Numbers, Numbers, Numbers]:
     """Number token classes from 0 without gaps, given the classes of runs.
 
@@ -122,22 +96,16 @@ def number_runs(
         (representatives, int32[classes]; class of each run, int32[R]; class of each of `alone`, int32[A]);
             -1: none.
     """
-    first: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
-    short: cython.Py_ssize_t[::1] = np.full(n_classes + alone.shape[0], NOBODY, np.int64)
-    minima = Minima(first_ids, shortest)
-    g: cython.Py_ssize_t
+    runs = np.searchsorted(run_starts, group_of_token[alone], side="right") - 1  # -1 for ids without text
+    has_class = np.append(class_of_run, -1)[runs] >= 0
+    first: cython.Py_ssize_t[::1] = np.append(np.full(n_classes, NOBODY), np.where(has_class, alone, NOBODY))
+    short: cython.Py_ssize_t[::1] = np.array(first)
     with cython.nogil:
         for r in range(class_of_run.shape[0]):
             c = class_of_run[r]
             if c >= 0:
-                minima.find(run_starts[r], run_starts[r + 1])
-                first[c] = min(first[c], minima.id)
-                short[c] = min(short[c], minima.size)
-        for i in range(alone.shape[0]):
-            g = group_of_token[alone[i]]
-            if g >= 0 and class_of_run[run_of(g, run_starts)] >= 0:
-                first[n_classes + i] = alone[i]
-                short[n_classes + i] = alone[i]
+                first[c] = min(first[c], least_in(first_ids, run_starts[r], run_starts[r + 1]))
+                short[c] = min(short[c], least_in(shortest, run_starts[r], run_starts[r + 1]))
     by_first: cython.Py_ssize_t[::1] = np.argsort(first)
     nobody: cython.Py_ssize_t = NOBODY
     number: cython.int[::1] = np.full(len(first), -1, np.int32)
@@ -155,22 +123,6 @@ def number_runs(
             if class_of_run[r] >= 0:
                 numbers[r] = number[class_of_run[r]]
     return np.array(representatives[:n]), result, np.array(number[n_classes:])
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_of(group: cython.Py_ssize_t, starts: cython.const[cython.Py_ssize_t][::1]) -> cython.Py_ssize_t:
-    """The run that contains a group."""
-    low: cython.Py_ssize_t = 0
-    high = starts.shape[0] - 1
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if starts[middle] <= group:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def tokens_of_runs(

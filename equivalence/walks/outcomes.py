@@ -24,28 +24,16 @@ NOTHING, OUTRIGHT = 0, 1
 """The numbers of the first two outcomes: [-1], and [0]."""
 
 
-class Rows(NamedTuple):
-    """What the tokens of some blocks do. After the last rows there may be unused room with any content.
+class Walked(NamedTuple):
+    """The blocks of some contexts, and what their tokens do. After the last rows there may be unused room
+    with any content.
 
     Attributes:
+        block_starts, user_starts, users: see `equivalence.walks.blocks.Blocks`.
         range_starts, ranges: int64[blocks + 1] and int64[n, 2], groups (first, end) that a block reads
             completely.
         event_starts, events: int64[blocks + 1] and int64[n, 2], rows (group, outcome) of the other groups
             that it does not reject.
-    """
-
-    range_starts: NDArray[np.int64]
-    ranges: NDArray[np.int64]
-    event_starts: NDArray[np.int64]
-    events: NDArray[np.int64]
-
-
-class Walked(NamedTuple):
-    """The blocks of some contexts, and what their tokens do.
-
-    Attributes:
-        block_starts, user_starts, users: see `equivalence.walks.blocks.Blocks`.
-        range_starts, ranges, event_starts, events: see `Rows`.
     """
 
     block_starts: NDArray[np.int64]

@@ -32,7 +32,7 @@ from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import TRIE_NODE
 from equivalence.walks.blocks import find_blocks, united_firsts
-from equivalence.walks.outcomes import Rows, Walked
+from equivalence.walks.outcomes import Walked
 
 check_source(__name__)
 
@@ -63,8 +63,8 @@ class Walks:
             next child, and the end of the children.
         returns: where the text so far has left the known part of the stack: at which depth, by which port.
         pairs: scratch space of `add_event`.
-        first, row: the byte classes that can follow below the known part, uint8[n, B], and the row of the
-            current block.
+        first, row: the byte classes that can follow below the known part of each block, and the current
+            block's row.
         start: the block's configuration.
         ranges, events: the rows; `range_rows` and `event_rows` are the same as arrays.
         open_range: ranges from here on belong to the block, and may be extended.
@@ -116,46 +116,15 @@ class Walks:
             raise ValueError(f"firsts of shape {firsts.shape}, not [{len(contexts)}, {self.space.n_classes}]")
         child = self.children()
         found = find_blocks(self.space, contexts, child)
-        first = united_firsts(found.users, firsts, len(found.blocks))
-        nodes = np.repeat(child, np.diff(found.block_starts))
-        rows = self.walk_blocks(nodes, found.blocks, np.arange(len(found.blocks)), first)
-        return Walked(found.block_starts, found.user_starts, found.users, *rows)
-
-    def children(self) -> NDArray[np.int64]:
-        """The child of the root by first byte, int64[256]; 0 if there is none."""
-        child: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
-        for i in range(self.nodes[0].child, self.nodes[1].child):
-            child[self.nodes[i].bits & 255] = i
-        return np.asarray(child)
-
-    def walk_blocks(
-        self,
-        nodes: cython.const[cython.Py_ssize_t][::1],
-        blocks: cython.const[cython.Py_ssize_t][::1],
-        first_rows: cython.const[cython.Py_ssize_t][::1],
-        first: cython.const[cython.uchar][:, ::1],
-    ) -> Rows:
-        """Walk some blocks: all tokens below a child of the root, starting in the configuration after its
-        byte.
-
-        Args:
-            nodes: int64[n], the child of the root (`children`) of each block.
-            blocks: int64[n], the configurations.
-            first_rows: int64[n], rows of `first`.
-            first: uint8[rows, B or more], the byte classes that can follow below the known part.
-
-        Raises:
-            BudgetExceeded: as for `walk_all`.
-        """
-        n: cython.Py_ssize_t = blocks.shape[0]
-        if nodes.shape[0] != n or first_rows.shape[0] != n or first.shape[1] < self.space.n_classes:
-            raise ValueError("blocks without a node, a row, or its classes")
+        n: cython.Py_ssize_t = len(found.blocks)
+        nodes: cython.const[cython.Py_ssize_t][::1] = np.repeat(child, np.diff(found.block_starts))
+        blocks: cython.const[cython.Py_ssize_t][::1] = found.blocks
+        self.first = united_firsts(found.users, firsts, n)
         self.account.claim(32 * FIRST_ROWS)
         range_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
         event_starts: cython.Py_ssize_t[::1] = np.zeros(n + 1, np.int64)
         self.n_ranges = self.n_events = 0
         self.keep_rows(np.empty((FIRST_ROWS, 2), np.int64), np.empty((FIRST_ROWS, 2), np.int64))
-        self.first = first
         with cython.nogil:
             for i in range(n):
                 self.account.check()
@@ -165,12 +134,22 @@ class Walks:
                     with cython.gil:
                         self.grow(room)
                 self.open_range = self.n_ranges
-                self.row = first_rows[i]
+                self.row = i
                 self.start = blocks[i]
                 self.walk(nodes[i])
                 range_starts[i + 1] = self.n_ranges
                 event_starts[i + 1] = self.n_events
-        return Rows(np.asarray(range_starts), self.range_rows, np.asarray(event_starts), self.event_rows)
+        return Walked(
+            found.block_starts, found.user_starts, found.users,
+            np.asarray(range_starts), self.range_rows, np.asarray(event_starts), self.event_rows,
+        )  # fmt: skip
+
+    def children(self) -> NDArray[np.int64]:
+        """The child of the root by first byte, int64[256]; 0 if there is none."""
+        child: cython.Py_ssize_t[::1] = np.zeros(256, np.int64)
+        for i in range(self.nodes[0].child, self.nodes[1].child):
+            child[self.nodes[i].bits & 255] = i
+        return np.asarray(child)
 
     # ---------------------------------------------------------------- the walk
 
