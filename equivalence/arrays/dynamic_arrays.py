@@ -8,7 +8,6 @@ Limits: the caller must replace every reference to the old array.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -47,12 +46,6 @@ def array_of(view: Any) -> Any:
     if isinstance(array, np.ndarray) and array.shape == view.shape and array.strides == view.strides:
         return array
     return np.asarray(view)
-
-
-@cache
-def record_type(fields: str, number: Any = np.int64) -> np.dtype[Any]:
-    """The type of a record of numbers of one type."""
-    return np.dtype((np.record, [(name, number) for name in fields.split()]))
 
 
 def filled(size: int, value: int, number: Any = np.int64) -> NDArray[Any]:

@@ -18,6 +18,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.network import serial as types
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL, EMPTY
 from cython.cimports.equivalence.network.edges import Edges
@@ -25,7 +26,8 @@ from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.records import Kind
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import MARK
@@ -46,7 +48,7 @@ LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 LAST_ASCII = cython.declare(cython.Py_ssize_t, 0x7F)
 LOOSE = cython.declare(cython.bint, dialect.LOOSE)
 
-TODO = record_type("expression source target")
+TODO = Kind("expression source target")
 """An expression that must lead from one state to another."""
 
 
@@ -111,7 +113,7 @@ class Builder:
         self.rules = Rules()
         self.counted = Interned(16, 3)
         self.ranges = SortedSet()
-        self.stack = np.empty(32, TODO)
+        self.stack = empty(TODO, 32)
 
     def prepare(self, data, starts, bodies, max_states):
         """Start another grammar. Its states, and edges that exist already, must be in `edges`."""

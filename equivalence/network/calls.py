@@ -15,15 +15,16 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.network.edge_types import CALL, EMPTY
 from cython.cimports.equivalence.network.edges import SortedEdges
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import record_type
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-RULE = record_type("first next caller")
+RULE = Kind("first next caller")
 
 
 @cython.final
@@ -55,7 +56,7 @@ class Calls:
         self.ordered, self.account = ordered, account
         self.owner = self.owner_room = self.seen = self.stack = np.empty(0, np.int64)
         self.order = self.order_room = self.callees = np.empty(0, np.int64)
-        self.rules = np.empty(0, RULE)
+        self.rules = empty(RULE, 0)
         self.pairs = self.pairs_room = np.empty((0, 2), np.int64)
         self.empty = self.empty_room = np.empty(0, np.uint8)
         self.degree = self.caller_starts = self.callers = np.empty(0, np.int64)
@@ -84,7 +85,7 @@ class Calls:
     def grow_rules(self):
         """Make room for more rules. For the same rules this is not necessary, so `empty` is kept."""
         rules: cython.Py_ssize_t = 2 * self.total + 2
-        self.rules = np.empty(rules, RULE)
+        self.rules = empty(RULE, rules)
         self.order_room = np.empty(rules, np.int64)
         self.empty_room = np.empty(rules, np.uint8)
         self.degree = np.empty(rules, np.int64)

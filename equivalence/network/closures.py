@@ -16,17 +16,19 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import empty, zeros
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, EMPTY
 from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-COPIED = record_type("state back")
-ELEMENT = record_type("stamp subset")
+COPIED = Kind("state back")
+ELEMENT = Kind("stamp subset")
 
 PATH = cython.declare(cython.int, 64)  # most states that wait in the search for a rule's end
 FURTHEST = cython.declare(cython.int, 32)  # most states that it visits
@@ -58,9 +60,9 @@ class Closures:
 
     def __init__(self, automata: Deterministic) -> None:
         self.automata = automata
-        self.copies = np.empty(256, COPIED)
+        self.copies = empty(COPIED, 256)
         self.copy_of_edge = np.empty(0, np.int64)
-        self.elements = np.zeros(256, ELEMENT)
+        self.elements = zeros(ELEMENT, 256)
         self.stamp = 0
         self.stack = np.empty(256, np.int64)
         self.members = SortedSet()
@@ -82,11 +84,11 @@ class Closures:
                 self.copy_of_edge = np.empty(2 * n_edges, np.int64)
         if self.n_states > self.copies.shape[0]:
             with cython.gil:
-                self.copies = np.empty(2 * self.n_states, COPIED)
+                self.copies = empty(COPIED, 2 * self.n_states)
         size: cython.Py_ssize_t = self.n_states + self.copies.shape[0]
         if size > self.elements.shape[0]:
             with cython.gil:
-                self.elements = np.zeros(2 * size, ELEMENT)
+                self.elements = zeros(ELEMENT, 2 * size)
                 self.stack = np.empty(2 * size, np.int64)
         for k in range(n_edges):
             self.copy_of_edge[k] = 0
@@ -103,9 +105,9 @@ class Closures:
         size += self.n_states
         old: cython.Py_ssize_t = self.elements.shape[0]
         if size > old:
-            elements: object = bigger(self.elements, size)
-            elements[old:] = np.zeros(size - old, elements.dtype)
-            self.elements = elements
+            self.elements = bigger(self.elements, size)
+            for element in range(old, size):
+                self.elements[element].stamp = 0
             self.stack = bigger(self.stack, size, self.depth)
 
     def begin_rule(self, rule):

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
@@ -22,8 +24,8 @@ INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not c
 # a rule that loops on more bytes is not copied either: each copy would be walked over the whole trie
 INLINE_LOOP = cython.declare(cython.int, 8)
 
-SPAN = record_type("first last target")
-CALL = record_type("rule back")
+SPAN = Kind("first last target")
+CALL = Kind("rule back")
 
 
 @cython.final
@@ -48,8 +50,8 @@ class Deterministic:
         self.copied = self.copied_room = np.empty(0, np.uint8)
         self.final = np.empty(0, np.uint8)
         self.edge_starts = self.call_starts = np.empty(1, np.int64)
-        self.edges = np.empty(0, SPAN)
-        self.calls = np.empty(0, CALL)
+        self.edges = empty(SPAN, 0)
+        self.calls = empty(CALL, 0)
 
     def prepare(self, n_rules, n_callees, room):
         """Start again, without states.
@@ -73,10 +75,10 @@ class Deterministic:
                 self.call_starts = np.empty(room + 1, np.int64)
         if 3 * room > self.edges.shape[0]:
             with cython.gil:
-                self.edges = np.empty(3 * room, SPAN)
+                self.edges = empty(SPAN, 3 * room)
         if room > self.calls.shape[0]:
             with cython.gil:
-                self.calls = np.empty(room, CALL)
+                self.calls = empty(CALL, room)
         self.rule_first = self.rule_first_room[:n_rules]
         self.rule_last = self.rule_last_room[:n_rules]
         self.copied = self.copied_room[:n_callees]

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.records import of_array
+from cython.cimports.equivalence.arrays.records import empty, of_array
 from cython.cimports.equivalence.network.edge_types import BYTES
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import record_type
 from equivalence.arrays.records import Kind
 from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect
@@ -30,7 +29,7 @@ check_source(__name__)
 FIELDS = "source type a b target"
 """Columns of an edge; `equivalence.network.edge_types` says what it does."""
 
-EDGE, ROWS = record_type(FIELDS), Kind(FIELDS)
+EDGE = Kind(FIELDS)
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 FIRSTS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0x80, 0x800, 0x10000, 0x110000], np.int64))
@@ -68,7 +67,7 @@ class Edges:
     def make_rows(self, room):
         """Replace the table by a new one."""
         self.array = np.empty((room, 5), np.int64)
-        self.rows = of_array(self.array, ROWS)
+        self.rows = of_array(self.array, EDGE)
 
     def grow(self):
         """Double the room."""
@@ -233,7 +232,7 @@ class SortedEdges:
 
     def __init__(self) -> None:
         self.starts = self.starts_room = np.empty(0, np.int64)
-        self.rows = self.rows_room = np.empty(0, EDGE)
+        self.rows = self.rows_room = empty(EDGE, 0)
 
     def prepare(self, n_edges, n_states):
         """Make room for `n_edges` edges between `n_states` states."""
@@ -242,7 +241,7 @@ class SortedEdges:
                 self.starts_room = np.empty(n_states + n_states // 2 + 2, np.int64)
         if n_edges > self.rows_room.shape[0]:
             with cython.gil:
-                self.rows_room = np.empty(n_edges + n_edges // 2, EDGE)
+                self.rows_room = empty(EDGE, n_edges + n_edges // 2)
         self.starts = self.starts_room[: n_states + 1]
         self.rows = self.rows_room[:n_edges]
 

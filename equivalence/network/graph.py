@@ -13,15 +13,16 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import record_type
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-EDGE = record_type("first last target")
-CALL = record_type("callee bounds back")
+EDGE = Kind("first last target")
+CALL = Kind("callee bounds back")
 
 
 @cython.final
@@ -44,8 +45,8 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.edges = self.edges_room = np.empty(0, EDGE)
-        self.calls = self.calls_room = np.empty(0, CALL)
+        self.edges = self.edges_room = empty(EDGE, 0)
+        self.calls = self.calls_room = empty(CALL, 0)
         self.name = self.name_room = np.empty(0, np.int64)
         self.example = np.empty(0, np.int64)
         self.own_final = np.empty(0, np.uint8)
@@ -64,10 +65,10 @@ class Graph:
         self.n_bounds = n_bounds
         if n_edges > self.edges_room.shape[0]:
             with cython.gil:
-                self.edges_room = np.empty(n_edges + n_edges // 2, EDGE)
+                self.edges_room = empty(EDGE, n_edges + n_edges // 2)
         if n_calls > self.calls_room.shape[0]:
             with cython.gil:
-                self.calls_room = np.empty(n_calls + n_calls // 2, CALL)
+                self.calls_room = empty(CALL, n_calls + n_calls // 2)
         if n_named > self.name_room.shape[0]:
             with cython.gil:
                 self.name_room = np.empty(n_named + n_named // 2, np.int64)

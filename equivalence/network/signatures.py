@@ -18,14 +18,15 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import hashed
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import record_type
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-GROUP = record_type("first count number")
+GROUP = Kind("first count number")
 
 MOST_ROUNDS = cython.declare(cython.int, 32)
 """At most this many rounds over all states, or more rounds over fewer states. The keys of real objects may
@@ -55,7 +56,7 @@ class Signatures:
         self.graph, self.account = graph, account
         self.signatures = self.following = np.empty(0, np.uint64)
         self.left = self.group = np.empty(0, np.int64)
-        self.groups = np.empty(0, GROUP)
+        self.groups = empty(GROUP, 0)
 
     def prepare(self):
         """Start with the current content of the graph."""
@@ -65,7 +66,7 @@ class Signatures:
                 room = n + n // 2
                 self.signatures, self.following = np.empty(room, np.uint64), np.empty(room, np.uint64)
                 self.left, self.group = np.empty(room, np.int64), np.empty(room, np.int64)
-                self.groups = np.empty(room, GROUP)
+                self.groups = empty(GROUP, room)
         self.n_blocks = 0
 
     def divide(self):

@@ -17,18 +17,19 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edge_types import BYTES, CALL
 from cython.cimports.equivalence.network.transitions import Transitions
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import record_type
+from equivalence.arrays.records import Kind
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
 
-CALLED = record_type("rule back next")
+CALLED = Kind("rule back next")
 
 # the maximum number of members of all subsets, for each allowed state: nested repeats in a pattern took a
 # minute for 8,000 states
@@ -64,7 +65,7 @@ class Subsets:
         self.account = account
         self.sets = Interned(64, 4)
         self.ways = Transitions()
-        self.called = np.empty(1, CALLED)
+        self.called = empty(CALLED, 1)
         self.call_head = np.zeros(0, np.int64)
 
     def prepare(self, max_states):
@@ -77,7 +78,7 @@ class Subsets:
         n_edges: cython.Py_ssize_t = self.closures.edges.shape[0]
         if n_edges + 1 > self.called.shape[0]:  # each edge is there at most once
             with cython.gil:
-                self.called = np.empty(2 * n_edges + 1, CALLED)
+                self.called = empty(CALLED, 2 * n_edges + 1)
         if n_callees > self.call_head.shape[0]:
             with cython.gil:
                 self.call_head = np.zeros(2 * n_callees, np.int64)

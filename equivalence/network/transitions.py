@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import bigger, record_type
+from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-WAY = record_type("last target next")
+WAY = Kind("last target next")
 
 FIRST_ROOM = cython.declare(cython.Py_ssize_t, 512)  # initial room for transitions
 
@@ -40,7 +42,7 @@ class Transitions:
     """
 
     def __init__(self) -> None:
-        self.rows = np.empty(FIRST_ROOM, WAY)
+        self.rows = empty(WAY, FIRST_ROOM)
         self.count = 1
         self.head = np.zeros(257, np.int64)
         self.bounds = np.empty(258, np.int64)

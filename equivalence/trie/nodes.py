@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import cython
 import numpy as np
+from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT, OTHERS_AT, Node
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import record_type
 from equivalence.arrays.records import Kind
 
 check_source(__name__)
@@ -30,8 +30,6 @@ occur strictly below the node. Compiled modules use the struct `Node` of `nodes.
 
 TRIE_NODE = Kind(NODE, np.int32)
 """A row as a record, for code that reads the rows of an array as structs."""
-
-_NODE_TYPE = record_type(NODE, np.int32)
 
 ENDS, BELOW_OTHERS = ENDS_AT, OTHERS_AT
 """Positions in the bits of a row, after the byte on the edge into the node: whether a group ends at the node,
@@ -188,8 +186,8 @@ def by_level(
     with cython.nogil:
         for i in range(n):
             deepest = max(deepest, depth[i])
-    rows = np.zeros(n + 1, _NODE_TYPE).view(np.recarray)
-    nodes: Node[::1] = rows
+    rows = np.zeros((n + 1, 8), np.int32)
+    nodes: Node[::1] = of_array(rows, TRIE_NODE)
     # the row of the next node on each level
     following: cython.Py_ssize_t[::1] = np.zeros(deepest + 3, np.int64)
     with cython.nogil:
@@ -213,7 +211,7 @@ def by_level(
             nodes[at].below_3 = signed(below[i, 3])
         nodes[n].child = cython.cast(cython.int, n)
         nodes[n].group = group[n]
-    return rows.view(np.int32).view(np.ndarray).reshape(n + 1, 8)
+    return rows
 
 
 def heights(nodes: NDArray[np.int32]) -> NDArray[np.int32]:
