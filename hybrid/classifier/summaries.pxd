@@ -22,7 +22,6 @@ cdef class Summaries:
     cdef Py_ssize_t slot(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t united(self, Py_ssize_t one, Py_ssize_t other) except -1 nogil
     cdef Py_ssize_t add(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t mask, Py_ssize_t below) except -1 nogil
-    cdef int make_room(self) except -1 nogil
 
 
 cdef Summary[::1] doubled(Summary[::1] old, Account account)

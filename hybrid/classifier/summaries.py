@@ -94,16 +94,11 @@ class Summaries:
         """The slot of the row of a pending set on a symbol, or the empty slot where it would be."""
         return slot_in(self.rows, pending, symbol)
 
-    def make_room(self) -> cython.int:
-        """Make room for one more row."""
+    def add(self, pending, symbol, mask, below):
+        """Add a new row, and return its place."""
         if 2 * self.n_known >= self.rows.shape[0]:
             with cython.gil:
                 self.rows = doubled(self.rows, self.account)
-        return 0
-
-    def add(self, pending, symbol, mask, below):
-        """Add a new row, and return its place."""
-        self.make_room()
         slot = self.slot(pending, symbol)
         self.rows[slot].symbol = cython.cast(cython.int, symbol)
         self.rows[slot].mask = cython.cast(cython.int, mask)
