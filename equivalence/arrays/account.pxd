@@ -16,3 +16,4 @@ cdef class Account:
     cdef Py_ssize_t[::1] new_integers(self, Py_ssize_t size)
     cdef int[::1] new_ints(self, Py_ssize_t size)
     cpdef int claim(self, Py_ssize_t wanted, Py_ssize_t replaced=*) except -1
+    cdef object bigger(self, object array, Py_ssize_t size, object used=*)

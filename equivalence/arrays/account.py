@@ -4,7 +4,8 @@
 
 What: an `Account` counts the bytes of a computation's tables, provides memory for small tables, and tells
 long loops when to stop.
-When: one for each phase. Compiled code calls `claim` before a table grows, and `check` in long loops.
+When: one for each phase. Compiled code calls `claim` before a table grows, or `bigger` to let it grow, and
+`check` in long loops.
 Limits: only tables that call `claim` are counted, and only loops that call `check` can be stopped.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from cython.cimports.equivalence.deadline.deadline import Stop
 from cython.cimports.equivalence.source_check import check_source
 
+from equivalence.arrays.dynamic_arrays import array_of, bigger
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 
@@ -114,3 +116,13 @@ class Account:
         if self.taken + wanted > self.most:
             raise BudgetExceeded(str(self.excess).replace("{taken}", str(self.taken)))
         self.taken += wanted - replaced
+
+    def bigger(self, array, size, used=None):
+        """`equivalence.arrays.dynamic_arrays.bigger`, for a table that replaces the array.
+
+        Raises:
+            BudgetExceeded: see `claim`.
+        """
+        old = memoryview(array_of(array))
+        self.claim(size * old.strides[0], old.nbytes)
+        return bigger(array, size, used)

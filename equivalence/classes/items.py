@@ -27,7 +27,6 @@ from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
@@ -252,11 +251,8 @@ class Items:
         old: cython.Py_ssize_t = self.rows.shape[0]
         if old > ROWS_AN_ITEM * self.most:
             raise BudgetExceeded(self.outcomes.excess)
-        self.account.claim(32 * old, 16 * old)
-        self.rows = bigger(self.rows, 2 * old)
+        self.rows = self.account.bigger(self.rows, 2 * old)
 
     def grow_item_starts(self):
         """Make room for the rows of more items."""
-        old: cython.Py_ssize_t = self.item_starts.shape[0]
-        self.account.claim(16 * old, 8 * old)
-        self.item_starts = bigger(self.item_starts, 2 * old)
+        self.item_starts = self.account.bigger(self.item_starts, 2 * self.item_starts.shape[0])

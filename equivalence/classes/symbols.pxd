@@ -22,4 +22,3 @@ cdef class Symbols:
     cdef Py_ssize_t add_pair(self, Py_ssize_t n, Py_ssize_t pair) except -1 nogil
     cdef Py_ssize_t own_bytes(self) except -1
     cdef Py_ssize_t nbytes(self) except -1
-    cdef int grow_pairs(self) except -1

@@ -16,11 +16,9 @@ import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
-from cython.cimports.equivalence.parser.space import REJECT
+from cython.cimports.equivalence.parser.space import REJECT, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.outcomes import outcome_of
-
-from equivalence.arrays.dynamic_arrays import bigger
 
 check_source(__name__)
 
@@ -89,10 +87,7 @@ class Symbols:
                 c = self.space.class_of_byte[self.suffix_byte[suffix]]
                 if self.space.facts[configuration].n_ports > 0 and self.return_first[symbol, c]:
                     n = self.leave(configuration, suffix, n)
-                following: cython.Py_ssize_t = self.space.steps[configuration, c]
-                if following < 0:  # not known yet
-                    following = self.space.step(configuration, c)
-                configuration = following
+                configuration = after(self.space, configuration, c)
                 suffix = self.suffix_parent[suffix]
             if configuration == REJECT:
                 continue
@@ -113,7 +108,7 @@ class Symbols:
         """Insert a pair into the sorted pairs. Return their number."""
         if n >= self.pairs.shape[0]:
             with cython.gil:
-                self.grow_pairs()
+                self.pairs = self.account.bigger(self.pairs, 2 * n)
         return insert_sorted(self.pairs, 0, n, pair)
 
     # ---------------------------------------------------------------- room
@@ -125,9 +120,3 @@ class Symbols:
     def nbytes(self):
         """Bytes of the arrays that grow, and of interned lists."""
         return self.own_bytes() + self.sets.nbytes + self.memo.nbytes
-
-    def grow_pairs(self):
-        """Make room for more pairs of a set of suffixes."""
-        old: cython.Py_ssize_t = self.pairs.shape[0]
-        self.account.claim(16 * old, 8 * old)
-        self.pairs = bigger(self.pairs, 2 * old)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.equivalence.arrays.utf8 import utf8_step
 from cython.cimports.equivalence.parser.character_loops import BYTE_LOOP
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
@@ -53,7 +53,7 @@ class CharacterLoops:
                     state_after = utf8_step(state, byte)
                     if state_after < 0:
                         continue
-                    following = self.space.after(inside[state], self.space.class_of_byte[byte])
+                    following = after(self.space, inside[state], self.space.class_of_byte[byte])
                     if state_after == 0:
                         if not self.is_back(following, configuration):
                             return 0
@@ -69,7 +69,7 @@ class CharacterLoops:
         its automata read bytes, and a vocabulary has 100,000 nodes that begin or end within a character."""
         byte: cython.Py_ssize_t
         for byte in range(0x80, 0x100):
-            if self.space.after(configuration, self.space.class_of_byte[byte]) != configuration:
+            if after(self.space, configuration, self.space.class_of_byte[byte]) != configuration:
                 return False
         return True
 

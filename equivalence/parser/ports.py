@@ -15,7 +15,6 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
@@ -57,5 +56,4 @@ class Ports:
         old: cython.Py_ssize_t = self.numbers.shape[0]
         if old >= MOST_PORTS:
             raise BudgetExceeded("a token may leave a counter in more ways than there is room for")
-        self.account.claim(16 * old, 8 * old)
-        self.numbers = bigger(self.numbers, 2 * old)
+        self.numbers = self.account.bigger(self.numbers, 2 * old)

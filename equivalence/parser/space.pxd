@@ -30,7 +30,6 @@ cdef class Space(Configurations):
     cdef Py_ssize_t[::1] returning
     cdef Ports ports
 
-    cdef Py_ssize_t after(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t step(self, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil
     cdef Py_ssize_t close(self, Py_ssize_t n, Py_ssize_t label, Py_ssize_t n_returning) except -1 nogil
     cdef Py_ssize_t context(self, Py_ssize_t symbol) except -1 nogil
@@ -45,5 +44,10 @@ cdef class Space(Configurations):
     cdef Py_ssize_t go_on(self, Py_ssize_t unit, Py_ssize_t count, Py_ssize_t below, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t push_returning(self, Py_ssize_t tail, Py_ssize_t n) except -1 nogil
     cdef Py_ssize_t listed(self, Py_ssize_t n, Py_ssize_t label) except -1 nogil
-    cdef int grow_links(self) except -1
     cdef int grow_returning(self) except -1
+
+
+# The configuration after a byte of a class. Inlined into its callers: a known step is one look-up.
+cdef inline Py_ssize_t after(Space space, Py_ssize_t configuration, Py_ssize_t byte_class) except -1 nogil:
+    cdef Py_ssize_t following = space.steps[configuration, byte_class]
+    return following if following >= 0 else space.step(configuration, byte_class)

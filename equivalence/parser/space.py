@@ -32,11 +32,10 @@ from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
-from cython.cimports.equivalence.parser.space import AFTER, BEFORE, REJECT
+from cython.cimports.equivalence.parser.space import AFTER, BEFORE, REJECT, after
 from cython.cimports.equivalence.parser.stacks import ABOVE_LABELS, Stacks
 from cython.cimports.equivalence.source_check import check_source
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)
@@ -106,7 +105,7 @@ class Space(Configurations):
         link = self.n_links
         if link >= self.links.shape[0]:
             with cython.gil:
-                self.grow_links()
+                self.links = self.account.bigger(self.links, 2 * link)
         self.links[link].tail = tail
         self.links[link].next = following
         self.n_links = link + 1
@@ -178,11 +177,6 @@ class Space(Configurations):
         return self.unite_links(link)
 
     # ---------------------------------------------------------------- the step
-
-    def after(self, configuration, byte_class):
-        """The configuration after a byte of a class."""
-        following: cython.Py_ssize_t = self.steps[configuration, byte_class]
-        return following if following >= 0 else self.step(configuration, byte_class)
 
     def step(self, configuration, byte_class):
         """Compute and record the configuration after a byte of a class."""
@@ -365,17 +359,9 @@ class Space(Configurations):
 
     # ---------------------------------------------------------------- room
 
-    def grow_links(self):
-        """Make room for more links."""
-        old: cython.Py_ssize_t = self.links.shape[0]
-        self.account.claim(32 * old, 16 * old)
-        self.links = bigger(self.links, 2 * old, self.n_links)
-
     def grow_returning(self):
         """Make room for more returning tails."""
-        old: cython.Py_ssize_t = self.returning.shape[0]
-        self.account.claim(16 * old, 8 * old)
-        self.returning = bigger(self.returning, 2 * old)
+        self.returning = self.account.bigger(self.returning, 2 * self.returning.shape[0])
 
     # ---------------------------------------------------------------- from Python
 
@@ -388,13 +374,13 @@ class Space(Configurations):
         return self.context(symbol)
 
     def following(self, configuration: cython.Py_ssize_t, byte_class: cython.Py_ssize_t) -> int:
-        """The configuration after a byte of a class; 0 if it cannot be read.
+        """The configuration after a byte of a class, for Python; 0 if it cannot be read.
 
         Args:
             configuration: a configuration of this space.
             byte_class: a class, from 0 to `n_classes` - 1.
         """
-        return self.after(configuration, byte_class)
+        return after(self, configuration, byte_class)
 
     @property
     def nbytes(self) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -60,24 +60,21 @@ def find_blocks(
         raise ValueError("other than 256 bytes")
     n_contexts: cython.Py_ssize_t = contexts.shape[0]
     n_classes: cython.Py_ssize_t = space.n_classes
-    after = np.zeros((n_classes, n_contexts), np.int32)  # it is read class by class
-    following: cython.int[:, ::1] = after
+    found = np.zeros((n_classes, n_contexts), np.int32)  # it is read class by class
+    following: cython.int[:, ::1] = found
     with cython.nogil:
         for i in range(n_contexts):
             start = space.context(contexts[i])
             for c in range(n_classes):
-                configuration: cython.Py_ssize_t = space.steps[start, c]
-                if configuration < 0:  # not known yet
-                    configuration = space.step(start, c)
-                following[c, i] = cython.cast(cython.int, configuration)
-    return _numbered(space, after, child != 0)
+                following[c, i] = cython.cast(cython.int, after(space, start, c))
+    return _numbered(space, found, child != 0)
 
 
-def _numbered(space: Space, after: cython.const[cython.int][:, ::1], begins: NDArray[np.bool_]) -> Blocks:
+def _numbered(space: Space, following: cython.const[cython.int][:, ::1], begins: NDArray[np.bool_]) -> Blocks:
     """Number the blocks, given the configuration after each class of bytes on each context, int32[B,
     contexts], and whether tokens begin with each byte."""
-    n_contexts: cython.Py_ssize_t = after.shape[1]
-    per_class = np.count_nonzero(after, axis=1)
+    n_contexts: cython.Py_ssize_t = following.shape[1]
+    per_class = np.count_nonzero(following, axis=1)
     starts = starts_of(np.where(begins, per_class[np.asarray(space.class_of_byte)], 0))
     users: cython.Py_ssize_t[:, ::1] = np.zeros((starts[256], 2), np.int64)
     block_starts: cython.Py_ssize_t[::1] = np.zeros(257, np.int64)
@@ -92,7 +89,7 @@ def _numbered(space: Space, after: cython.const[cython.int][:, ::1], begins: NDA
             if has_tokens[b]:
                 c = space.class_of_byte[b]
                 for i in range(n_contexts):
-                    configuration = after[c, i]
+                    configuration = following[c, i]
                     if configuration == REJECT:
                         continue
                     if number[configuration] < first_block:

@@ -20,14 +20,13 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import of_array, zeros
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.parser.character_loops import CharacterLoops
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.outcomes import outcome_of
 from cython.cimports.equivalence.walks.subtrees import loops_below
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 from equivalence.trie.nodes import TRIE_NODE
@@ -218,9 +217,7 @@ class Walks:
             c = self.space.class_of_byte[self.nodes[i].bits & 255]
             if self.space.facts[above].n_ports > 0 and self.first[self.row, c]:
                 n = self.add_returns(above, d - 1, n)
-            configuration = self.space.steps[above, c]
-            if configuration < 0:  # not known yet
-                configuration = self.space.step(above, c)
+            configuration = after(self.space, above, c)
         if configuration == REJECT and n == 0:
             return d
         self.levels[d].configuration = configuration
@@ -324,10 +321,8 @@ class Walks:
         old: cython.Py_ssize_t = self.ranges.shape[0]
         size: cython.Py_ssize_t = 2 * (self.n_ranges + self.group_suffix.shape[0])
         if self.n_ranges + room > old:
-            self.account.claim(16 * size, 16 * old)
-            self.keep_rows(bigger(self.range_rows, size, self.n_ranges), self.event_rows)
+            self.keep_rows(self.account.bigger(self.range_rows, size, self.n_ranges), self.event_rows)
         old = self.events.shape[0]
         size = 2 * (self.n_events + self.group_suffix.shape[0])
         if self.n_events + room > old:
-            self.account.claim(16 * size, 16 * old)
-            self.keep_rows(self.range_rows, bigger(self.event_rows, size, self.n_events))
+            self.keep_rows(self.range_rows, self.account.bigger(self.event_rows, size, self.n_events))

@@ -18,7 +18,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -82,15 +82,15 @@ class DeltaWalker(Walker):
         votes: cython.Py_ssize_t = 0
         byte: cython.Py_ssize_t
         for byte in range(FIRST_BYTE, END_BYTE):  # find the majority by cancelling pairs of different ones
-            after = self.space.after(begin, self.space.class_of_byte[byte])
+            following = after(self.space, begin, self.space.class_of_byte[byte])
             if votes == 0:
-                found = after
-            votes += 1 if after == found else -1
+                found = following
+            votes += 1 if following == found else -1
         if found == REJECT:
             return REJECT
         n: cython.Py_ssize_t = 0
         for byte in range(FIRST_BYTE, END_BYTE):
-            n += self.space.after(found, self.space.class_of_byte[byte]) == found
+            n += after(self.space, found, self.space.class_of_byte[byte]) == found
         return found if n >= self.wide_bytes else REJECT
 
     def follows_alike(self, state: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
@@ -221,7 +221,7 @@ class DeltaWalker(Walker):
             return pending
         while self.pairs.shape[0] < n_new + m:
             with cython.gil:
-                self.pairs = self.doubled(self.pairs)
+                self.pairs = self.space.account.bigger(self.pairs, 2 * self.pairs.shape[0])
         i = n_new - 1
         j = m - 1
         while j >= 0:  # from the end, where there is room
@@ -264,8 +264,8 @@ class DeltaWalker(Walker):
                 continue
             self.levels[d].child = i + 1
             c = self.space.class_of_byte[self.trie[i].bits & 255]
-            own = self.space.after(self.levels[d - 1].own, c)
-            after_other = self.space.after(self.levels[d - 1].other, c)
+            own = after(self.space, self.levels[d - 1].own, c)
+            after_other = after(self.space, self.levels[d - 1].other, c)
             if own == after_other:
                 continue  # they are equal on everything below, too
             self.n_entered += 1
@@ -314,14 +314,14 @@ def ranges_without(ranges: NDArray[np.int64], removed: NDArray[np.int64]) -> NDA
         return None
     found = ranges[~touched].tolist()
     for first, end in ranges[touched].tolist():
-        for out, after in removed.tolist():
-            if after <= first:
+        for out, back in removed.tolist():
+            if back <= first:
                 continue
             if out >= end:
                 break
             if out > first:
                 found.append([first, out])
-            first = after
+            first = back
         if first < end:
             found.append([first, end])
     return np.array(sorted(found), np.int64).reshape(-1, 2)

@@ -27,5 +27,4 @@ cdef class Reader:
     cdef Py_ssize_t united(self, Py_ssize_t first, Py_ssize_t second) except -1 nogil
     cdef void add(self, Py_ssize_t mask) noexcept nogil
     cdef void add_row(self, Py_ssize_t mask) noexcept nogil
-    cdef int grow_levels(self) except -1
     cdef int grow_masks(self) except -1

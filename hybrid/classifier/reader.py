@@ -22,7 +22,6 @@ from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 
 check_source(__name__)
@@ -183,7 +182,7 @@ class Reader:
         """Start reading a pending set on a tail, given the number of the pair."""
         if depth == self.levels.shape[0]:
             with cython.gil:
-                self.grow_levels()
+                self.levels = self.space.account.bigger(self.levels, 2 * depth)
         self.levels[depth].read = number
         self.levels[depth].next = self.space.stacks.tails.starts[self.reads.rows[number].second]
         self.levels[depth].mask = 0
@@ -209,18 +208,9 @@ class Reader:
 
     # ---------------------------------------------------------------- room
 
-    def grow_levels(self) -> cython.int:
-        """Double the room for levels."""
-        old: cython.Py_ssize_t = self.levels.shape[0]
-        self.space.account.claim(48 * old, 24 * old)
-        self.levels = bigger(self.levels, 2 * old)
-        return 0
-
     def grow_masks(self) -> cython.int:
         """Make room for the masks of as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.masks.shape[0]
-        size: cython.Py_ssize_t = self.space.steps.shape[0]
-        self.space.account.claim(4 * size, 4 * old)
-        self.masks = bigger(self.masks, size)
+        self.masks = self.space.account.bigger(self.masks, self.space.steps.shape[0])
         self.masks[old:] = -1
         return 0

@@ -19,7 +19,7 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.hashing import mix
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.base_store import BaseStore
@@ -150,11 +150,7 @@ class Store(BaseStore):
     def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places."""
         while begin < end and configuration != REJECT:
-            byte_class = self.space.class_of_byte[text[begin]]
-            following: cython.Py_ssize_t = self.space.steps[configuration, byte_class]
-            if following < 0:
-                following = self.space.step(configuration, byte_class)
-            configuration = following
+            configuration = after(self.space, configuration, self.space.class_of_byte[text[begin]])
             begin += 1
         return configuration
 

@@ -18,11 +18,10 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import of_array
 from cython.cimports.equivalence.parser.frames import unit_of
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summaries import Summaries
 
-from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
 from equivalence.errors import BudgetExceeded
 
@@ -95,9 +94,7 @@ class Summariser:
                 if depth > 1 and self.space.facts[above].n_ports > 0 and self.follow_sets[state, byte_class]:
                     self.popped[pops] = depth - 1
                     pops += 1
-                following = self.space.steps[above, byte_class]
-                if following < 0:
-                    following = self.space.step(above, byte_class)
+                following = after(self.space, above, byte_class)
             if following == REJECT and pops == 0:
                 i = self.nodes[i].skip
                 continue
@@ -187,10 +184,7 @@ class Summariser:
                 if self.space.facts[following].n_ports > 0 and self.follow_sets[own, byte_class]:
                     self.popped[pops] = rest
                     pops += 1
-                after: cython.Py_ssize_t = self.space.steps[following, byte_class]
-                if after < 0:
-                    after = self.space.step(following, byte_class)
-                following = after
+                following = after(self.space, following, byte_class)
                 rest = self.suffixes[rest].parent
             first = suffix * self.n_groups
             while i < end and self.summaries.pendings.pool[i] < first + self.n_groups:
@@ -222,8 +216,7 @@ class Summariser:
 
     def grow_pairs(self, wanted: cython.Py_ssize_t) -> cython.int:
         """Make room for twice as many pairs as are wanted."""
-        self.space.account.claim(16 * wanted, 8 * self.pairs.shape[0])
-        self.pairs = bigger(self.pairs, 2 * wanted)
+        self.pairs = self.space.account.bigger(self.pairs, 2 * wanted)
         return 0
 
     def empty_mask(self) -> cython.Py_ssize_t:

@@ -26,6 +26,5 @@ cdef class WalkOutput(Summariser):
     cdef bint may_follow(self, Py_ssize_t i) noexcept nogil
     cdef bint may_be_next(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t note_node(self, Py_ssize_t node, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t[::1] doubled(self, Py_ssize_t[::1] numbers)
     cdef Py_ssize_t sorted_nodes(self, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t keep_followed(self, Py_ssize_t n) noexcept nogil

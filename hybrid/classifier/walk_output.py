@@ -24,8 +24,6 @@ from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
-from equivalence.arrays.dynamic_arrays import bigger
-
 check_source(__name__)
 
 
@@ -105,7 +103,7 @@ class WalkOutput(Summariser):
             return 0
         if n + 2 > self.ranges.shape[0]:
             with cython.gil:
-                self.ranges = self.doubled(self.ranges)
+                self.ranges = self.space.account.bigger(self.ranges, 2 * self.ranges.shape[0])
         self.ranges[n] = first
         self.ranges[n + 1] = end
         self.n_ranges = n + 2
@@ -189,15 +187,9 @@ class WalkOutput(Summariser):
         """Record a pending node after n others. Return their number."""
         if n == self.pairs.shape[0]:
             with cython.gil:
-                self.pairs = self.doubled(self.pairs)
+                self.pairs = self.space.account.bigger(self.pairs, 2 * n)
         self.pairs[n] = node
         return n + 1
-
-    def doubled(self, numbers: cython.Py_ssize_t[::1]) -> cython.Py_ssize_t[::1]:
-        """A copy with twice the room."""
-        old: cython.Py_ssize_t = numbers.shape[0]
-        self.space.account.claim(16 * old, 8 * old)
-        return bigger(numbers, 2 * old)
 
     def sorted_nodes(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Sort the nodes and remove duplicates. Return how many are left."""

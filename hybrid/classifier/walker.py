@@ -22,7 +22,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.parser.space import REJECT, Space
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below
@@ -259,7 +259,7 @@ class Walker(WalkOutput):
         self.record_read(read)
         found: cython.const[cython.Py_ssize_t][::1] = nodes
         while self.pairs.shape[0] < found.shape[0]:
-            self.pairs = self.doubled(self.pairs)
+            self.pairs = self.space.account.bigger(self.pairs, 2 * self.pairs.shape[0])
         k: cython.Py_ssize_t
         for k in range(found.shape[0]):
             self.pairs[k] = found[k]
@@ -366,9 +366,7 @@ class Walker(WalkOutput):
         """Read the byte that leads to a node at depth d. Return whether its children come next."""
         byte = self.trie[i].bits & 255
         c = self.space.class_of_byte[byte]
-        configuration: cython.Py_ssize_t = self.space.steps[self.path[d - 1].configuration, c]
-        if configuration < 0:
-            configuration = self.space.step(self.path[d - 1].configuration, c)
+        configuration: cython.Py_ssize_t = after(self.space, self.path[d - 1].configuration, c)
         if configuration == REJECT:
             return False
         # half of the time to find a child is spent waiting for its cache line

@@ -211,10 +211,7 @@ class Items:
 
     def grow_edges(self, used, wanted):
         """Make room for more edges after those in use."""
-        old = self.edge.shape[0]
-        size = 2 * old + wanted
-        self.account.claim(8 * size, 8 * old)
-        self.edge = bigger(self.edge, size, used)
+        self.edge = self.account.bigger(self.edge, 2 * self.edge.shape[0] + wanted, used)
 
     def graph(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
         """The permanent items: int64[items] their lists, int64[items + 1] where the edges of each begin,

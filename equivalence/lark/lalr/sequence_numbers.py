@@ -33,8 +33,6 @@ from cython.cimports.equivalence.lark.lalr.simulation import Simulation
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import bigger
-
 check_source(__name__)
 
 ROW_WIDTH = 32
@@ -196,17 +194,13 @@ class SequenceNumbers:
     def grow_rows(self):
         """Make room for a number for each row that `rows` has room for; -1: not known yet."""
         old = self.number_of_row.shape[0]
-        size = self.rows.starts.shape[0]
-        self.account.claim(4 * size, 4 * old)
-        self.number_of_row = bigger(self.number_of_row, size)
+        self.number_of_row = self.account.bigger(self.number_of_row, self.rows.starts.shape[0])
         self.number_of_row[old:] = -1
 
     def grow_cells(self):
         """Make room for a cell for each outcome."""
-        old = self.cell.shape[0]
         size = self.simulation.outcome.shape[0]
-        self.account.claim(8 * size, 8 * old)
-        self.cell = bigger(self.cell, size, self.simulation.cells)
+        self.cell = self.account.bigger(self.cell, size, self.simulation.cells)
 
     def rows_of(self, asked: cython.const[cython.int][::1]) -> tuple:
         """The rows of some sequences.

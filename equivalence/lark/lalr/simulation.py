@@ -194,10 +194,8 @@ class Simulation:
 
     def grow_cells(self, wanted):
         """Make room for more rows."""
-        old = self.outcome.shape[0]
-        size = 2 * old + wanted
-        self.account.claim(8 * size, 8 * old)
-        self.outcome = bigger(self.outcome, size, self.cells)
+        size = 2 * self.outcome.shape[0] + wanted
+        self.outcome = self.account.bigger(self.outcome, size, self.cells)
 
 
 def _users_of(action):
