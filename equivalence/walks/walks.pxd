@@ -41,7 +41,6 @@ cdef class Walks:
 
     cdef int walk(self, Py_ssize_t node) except -1 nogil
     cdef inline Py_ssize_t next_to_enter(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t above, Py_ssize_t n_returns) noexcept nogil
-    cdef inline bint is_learned(self, Py_ssize_t configuration, Py_ssize_t byte) noexcept nogil
     cdef inline bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef inline Py_ssize_t read_outright(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil

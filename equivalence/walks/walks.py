@@ -182,23 +182,13 @@ class Walks:
                 if n_returns > 0 or (returning and self.first[self.row, c]):
                     break
             elif following == above and looping:
-                if byte >= 0x80 or not self.is_learned(above, byte) or not self.loops_below(i, above):
+                if byte >= 0x80 or not self.loops_below(i, above):
                     break
                 self.add_range(self.nodes[i].group, self.nodes[i].group_end)
             else:
                 break
             i += 1
         return i
-
-    def is_learned(self, configuration, byte):
-        """Whether a configuration is known to stay the same on an ASCII byte."""
-        if byte < 64:
-            if byte < 32:
-                return (self.space.facts[configuration].loop_0 >> byte) & 1
-            return (self.space.facts[configuration].loop_1 >> (byte - 32)) & 1
-        if byte < 96:
-            return (self.space.facts[configuration].loop_2 >> (byte - 64)) & 1
-        return (self.space.facts[configuration].loop_3 >> (byte - 96)) & 1
 
     def loops_below(self, i, configuration):
         """Whether a configuration is known to stay the same on everything that occurs below a node."""
