@@ -152,6 +152,9 @@ def test_more_counted_rules_than_there_is_room_for_at_first() -> None:
         # a type that is not supported, one that does not exist, and no code point
         ([10], UnsupportedGrammar, "excluded tokens"), ([99], UnsupportedGrammar, "expression type 99"),
         ([CLASS, 0, -5, 7], GrammarError, "-5"),
+        # parts that would be requested again and again, until there is no memory
+        ([CHOICES, 0, 0], GrammarError, "contains itself"),
+        ([SEQUENCE, 0, 0], GrammarError, "contains itself"),
     ],
 )  # fmt: skip
 def test_expressions_that_are_refused(rule: list[int], error: type[Exception], named: str | None) -> None:

@@ -30,6 +30,7 @@ cdef class Builder:
     cdef int prepare(self, const Py_ssize_t[::1] data, const Py_ssize_t[::1] starts, const Py_ssize_t[::1] bodies, Py_ssize_t max_states) except -1
     cdef int build(self, Py_ssize_t root) except -1 nogil
     cdef int follow(self, Py_ssize_t expression, Py_ssize_t source, Py_ssize_t target) except -1 nogil
+    cdef int grow_stack(self) except -1
     cdef int expand(self) except -1 nogil
     cdef int refuse_type(self, Py_ssize_t expression_type) except -1
     cdef int text(self) except -1 nogil

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.dynamic_arrays import bigger
 from equivalence.arrays.records import Kind
-from equivalence.errors import UnsupportedGrammar
+from equivalence.errors import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import MARK
 from equivalence.network.sizes import too_large
@@ -144,11 +144,22 @@ class Builder:
         """Request that an expression leads from a state to another. The last request is handled first."""
         if self.depth == self.stack.shape[0]:
             with cython.gil:
-                self.stack = bigger(self.stack, 2 * self.depth, self.depth)
+                self.grow_stack()
         self.stack[self.depth].expression = expression
         self.stack[self.depth].source = source
         self.stack[self.depth].target = target
         self.depth += 1
+
+    def grow_stack(self):
+        """Make room for more requests.
+
+        Raises:
+            GrammarError: an expression contains itself. Otherwise the requests that wait are parts of
+                different expressions, which have no more parts than there are numbers.
+        """
+        if self.depth > self.data.shape[0]:
+            raise GrammarError("an expression of the grammar contains itself; make the grammar from its text")
+        self.stack = bigger(self.stack, 2 * self.depth, self.depth)
 
     def expand(self):
         """Write the edges of the current expression.

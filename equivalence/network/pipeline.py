@@ -110,7 +110,7 @@ class NetworkPipeline:
         Raises:
             BudgetExceeded: there are more states, or the deadline has passed.
             UnsupportedGrammar: the type of an expression is about tokens, or unknown.
-            GrammarError: a character class has negative code points.
+            GrammarError: a character class has negative code points, or an expression contains itself.
             IndexError: an expression or an edge refers to something that does not exist.
             ValueError: arrays of another type, or with other dimensions.
         """
