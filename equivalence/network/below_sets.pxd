@@ -30,8 +30,7 @@ cdef class BelowSets:
     cdef Py_ssize_t[::1] rule_seen, pair_seen, queue
     cdef SortedSet codes
     cdef Py_ssize_t[::1] number, example
-    cdef readonly Interned sets
-    cdef readonly Py_ssize_t n_sets
+    cdef Interned sets
     cdef Py_ssize_t[::1] set_of_rule
 
     cdef int count_calls(self, MergedStates states) except -1 nogil

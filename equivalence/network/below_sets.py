@@ -118,7 +118,6 @@ class BelowSets:
     Attributes:
         used: uint8[rules], the rules that the network uses; `n_used`: their number.
         sets: the sets as lists [bottom, symbol, set below it, ...].
-        n_sets: their number when they were made; others may be added.
         set_of_rule: int64[rules]; -1 if a rule is not used.
 
     Raises:
@@ -263,27 +262,26 @@ class BelowSets:
         self.number = np.empty(self.total, np.int64)
         self.set_of_rule = np.empty(self.total, np.int64)
         self.example = np.empty(self.n_used + 1, np.int64)
-        # there may be one for each rule, and contexts may add as many again
-        n_sets: cython.Py_ssize_t = 2 * self.n_used + 2
-        self.sets = Interned(n_sets, 1 + 2 * self.n_members // (self.n_used + 1))
+        most: cython.Py_ssize_t = self.n_used + 1
+        self.sets = Interned(most, 1 + 2 * self.n_members // (self.n_used + 1))
         changed: cython.int = 1
         with cython.nogil:
             for rule in range(self.total):
                 self.number[rule] = rule
                 self.set_of_rule[rule] = -1
             while changed:
-                self.sets.clear(n_sets)
+                self.sets.clear(most)
                 changed = self.share_round(order)
-            self.n_sets = self.sets.count
-            for i in range(self.n_sets):
+            n_sets = self.sets.count
+            for i in range(n_sets):
                 self.set_of_rule[self.example[i]] = i
             for rule in range(self.total):
                 if self.used[rule]:
                     self.set_of_rule[rule] = self.set_of_rule[self.number[rule]]
             for rule in range(self.total):
                 self.number[rule] = self.set_of_rule[rule]
-            self.sets.clear(n_sets)
-            for i in range(self.n_sets):
+            self.sets.clear(most)
+            for i in range(n_sets):
                 self.account.check()
                 self.intern_set(self.example[i])
 
