@@ -1,4 +1,5 @@
 # Subtrees of the trie in which a configuration stays the same: walks take them at once.
+from equivalence.parser.byte_tables cimport ByteClass
 from equivalence.parser.character_loops cimport BYTE_LOOP
 from equivalence.parser.configurations cimport Facts
 from equivalence.trie.nodes cimport OTHERS_AT, Node
@@ -16,3 +17,11 @@ cdef inline bint loops_below(const Facts* facts, const Node* node) noexcept nogi
         | (node.below_2 & ~facts.loop_2)
         | (node.below_3 & ~facts.loop_3)
     ) == 0
+
+
+# Record that the configuration with these facts stays the same on the bytes of a class.
+cdef inline void note_loop(Facts* facts, const ByteClass* read) noexcept nogil:
+    facts.loop_0 |= read.word_0
+    facts.loop_1 |= read.word_1
+    facts.loop_2 |= read.word_2
+    facts.loop_3 |= read.word_3

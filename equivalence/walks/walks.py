@@ -24,7 +24,7 @@ from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.outcomes import outcome_of
-from cython.cimports.equivalence.walks.subtrees import loops_below
+from cython.cimports.equivalence.walks.subtrees import loops_below, note_loop
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
@@ -239,15 +239,12 @@ class Walks:
         byte = self.nodes[i].bits & 255
         if configuration == self.levels[d - 1].configuration:
             c = self.space.class_of_byte[byte]
-            self.space.facts[configuration].loop_0 |= self.space.byte_classes[c].word_0
-            self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
-            self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
-            self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
-            if byte >= 0x80 and not self.space.facts[configuration].characters_known:
-                self.loops.find(configuration)
-        elif byte >= 0x80 and not self.space.facts[configuration].characters_known:
+            read = cython.address(self.space.byte_classes[c])
+            note_loop(cython.address(self.space.facts[configuration]), read)
+        if byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
-                configuration == self.levels[max(d - 2, 0)].configuration
+                configuration == self.levels[d - 1].configuration
+                or configuration == self.levels[max(d - 2, 0)].configuration
                 or configuration == self.levels[max(d - 3, 0)].configuration
             ):
                 self.loops.find(configuration)

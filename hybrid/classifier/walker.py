@@ -25,7 +25,7 @@ from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
-from cython.cimports.equivalence.walks.subtrees import loops_below
+from cython.cimports.equivalence.walks.subtrees import loops_below, note_loop
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
@@ -404,10 +404,8 @@ class Walker(WalkOutput):
         configuration = self.path[d].configuration
         if configuration == self.path[d - 1].configuration:
             c = self.space.class_of_byte[byte]
-            self.space.facts[configuration].loop_0 |= self.space.byte_classes[c].word_0
-            self.space.facts[configuration].loop_1 |= self.space.byte_classes[c].word_1
-            self.space.facts[configuration].loop_2 |= self.space.byte_classes[c].word_2
-            self.space.facts[configuration].loop_3 |= self.space.byte_classes[c].word_3
+            read = cython.address(self.space.byte_classes[c])
+            note_loop(cython.address(self.space.facts[configuration]), read)
         if byte >= 0x80 and not self.space.facts[configuration].characters_known:
             if (
                 configuration == self.path[d - 1].configuration
