@@ -90,7 +90,7 @@ def walk(
     """
     drawn = Drawn(kind, kind, source, (), counts=re.search("max_|lazy|stop=|suffix=", source) is not None)
     case = Case(source, drawn, tokens=vocabulary.tokens, stops=vocabulary.stop_token_ids, walks=15, **options)
-    outcome = run_case(case, vocabulary, strategies)
+    outcome = run_case(case, strategies)
     assert not outcome.findings, outcome.findings[0]
     assert outcome.masks["auto"] > 50
     return outcome

@@ -1,8 +1,11 @@
-"""The differential fuzzer: what it generates, what it finds, and how it shrinks its findings."""
+"""The differential fuzzer: what it generates, and what it finds."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import threading
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -15,25 +18,20 @@ from bench.reporting import others
 from hybrid import GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
 from tests.robustness.fuzz.__main__ import app
-from tests.robustness.fuzz.command import Fuzzer
+from tests.robustness.fuzz.command import PLAIN_ALONE, Fuzzer
 from tests.robustness.fuzz.grammars import Drawn
 from tests.robustness.fuzz.inputs import KINDS, SPARSE, Case, draw_case
-from tests.robustness.fuzz.minimise import minimise, snippet
-from tests.robustness.fuzz.run import run_case, vocabulary_of
-from tests.robustness.fuzz.workers import ANSWERS, Crashed, Hung, Worker
+from tests.robustness.fuzz.run import program, run_case
+from tests.robustness.fuzz.walks import Outcome
+from tests.robustness.fuzz.workers import Ended, Worker
 from tests.versions import READS_STOPS
 
-PLAIN_ALONE: tuple[str, ...] = ()
 
+class Here(Worker):
+    """A worker that runs cases in this process."""
 
-class Here:
-    """A worker that answers in this process."""
-
-    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
-        return ANSWERS[question]({}, *arguments)
-
-    def close(self) -> None:
-        pass
+    def run(self, case: Case, strategies: tuple[str, ...] | None, *_: Any) -> Outcome:
+        return run_case(case, strategies)
 
 
 # ---- what is drawn
@@ -75,7 +73,7 @@ WORDS = Case(
 
 
 @pytest.mark.parametrize("strategy", ["representatives", "classifier"])
-def test_a_planted_wrong_bit_is_found_and_made_small(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_wrong_bit_is_found(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fill = GrammarMatcher.fill_next_token_bitmask
 
     def flipped(self: Any, bitmask: Any, index: int = 0, **options: Any) -> bool:
@@ -86,25 +84,22 @@ def test_a_planted_wrong_bit_is_found_and_made_small(strategy: str, monkeypatch:
         return True
 
     monkeypatch.setattr(GrammarMatcher, "fill_next_token_bitmask", flipped)
-    outcome = run_case(WORDS, vocabulary_of(WORDS, {}))
+    outcome = run_case(WORDS)
     assert outcome.wrong[strategy] > 0 and not outcome.wrong["engine"] and not outcome.other
-    case, finding = minimise(WORDS, outcome.findings[0], {})
-    assert finding.what == "bit" and case.tokens[finding.token] == b"cc"
-    assert [step[0] for step in finding.steps] in (["mask"], ["token", "mask"])
-    assert len(case.tokens) <= 4 and len(case.drawn.source) < len(WORDS.drawn.source)
-    program = snippet(case, finding)
+    finding = outcome.findings[0]
+    assert finding.what == "bit" and WORDS.tokens[finding.token] == b"cc"
     printed: list[Any] = []
-    exec(program, {"print": printed.append})
-    assert printed == [int(finding.ours)] != [int(finding.truth)]
+    exec(program(WORDS, finding), {"print": printed.append})
+    ((again,),) = printed
+    assert again == finding
 
 
 def test_a_planted_error_is_counted_and_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassifierFollower, "is_completed", lambda self: 1 // 0)
-    fuzzer = Fuzzer((), 60.0)
+    fuzzer = Fuzzer(60.0)
     fuzzer.run(Here(), WORDS)
-    assert fuzzer.totals.failed
-    assert {found["what"] for found in fuzzer.totals.found} == {"error"}
-    assert "ZeroDivisionError" in fuzzer.totals.found[0]["text"]
+    assert {found["what"] for found in fuzzer.found} == {"error"}
+    assert "ZeroDivisionError" in fuzzer.found[0]["text"]
 
 
 def test_what_xgrammar_contradicts_after_a_hand_over_is_not_ours() -> None:
@@ -115,7 +110,7 @@ q ::= p
 """
     drawn = Drawn("token_ids", "ebnf", source, (), ids=3)
     case = Case("both ways", drawn, tokens=("\xde".encode(), b"", b"", b"]\x0c", b""), stops=(4,), walks=20)
-    outcome = run_case(case, vocabulary_of(case, {}))
+    outcome = run_case(case)
     assert not outcome.findings and not outcome.other
     assert outcome.contradictions["plain"] and outcome.contradictions["classifier"]
 
@@ -125,13 +120,13 @@ def test_stop_tokens_that_are_text_are_no_error() -> None:
     options = {"override_stop_tokens": [1], "terminate_without_stop_token": True}
     drawn = Drawn("ebnf", "ebnf", 'root ::= "a" "b"*\n', ())
     case = Case("by hand", drawn, tokens=(b"a", b"b", b"ab", b""), stops=(0,), options=options)
-    outcome = run_case(case, vocabulary_of(case, {}))
+    outcome = run_case(case)
     assert outcome.masks["classifier"] > 10 and not outcome.findings
 
 
 def test_what_is_refused_is_counted_by_name() -> None:
     endless = replace(WORDS, drawn=Drawn("ebnf", "ebnf", "root ::= root{2}\n", ()))
-    outcome = run_case(endless, vocabulary_of(endless, {}))
+    outcome = run_case(endless)
     assert {name for _, name, _ in outcome.refusals} == {"GrammarError"} and not outcome.findings
 
 
@@ -149,69 +144,70 @@ def reads_stops(case: Case) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_short_run_finds_nothing(kind: str) -> None:
     """Matchers of all strategies behave as XGrammar's, or as Lark, under random calls."""
-    fuzzer = Fuzzer((), 60.0)
+    fuzzer = Fuzzer(60.0)
     cases = [draw_case(f"7-{number}", kinds=(kind,)) for number in range(CASES.get(kind, 6))]
     cases = [case for case in cases if not READS_STOPS or not reads_stops(case)]
     for case in cases:
         fuzzer.run(Here(), case)
-    totals = fuzzer.totals
-    assert not totals.found, totals.found[0]["text"]
-    assert totals.cases == len(cases) and totals.sum("masks") > 100
-    table = others.fuzz("fuzz", totals.record())
+    assert not fuzzer.found, fuzzer.found[0]["text"]
+    assert fuzzer.cases == len(cases) and fuzzer.sum("masks") > 100
+    table = others.fuzz("fuzz", fuzzer.record())
     assert [row[0].text for row in table.rows] == [kind]
-    assert totals.record()["masks"] == totals.sum("masks")
 
 
 # ---- processes
 
 
 class Ending(Worker):
-    """A worker with predetermined answers: a hang or crash of a case, and of the peer alone."""
+    """A worker in which a case ends in one way, and the peer alone in another, or quickly (None)."""
 
-    def __init__(self, first: Exception, alone: Any) -> None:
-        super().__init__(())
-        self.first, self.alone = first, alone
+    def __init__(self, whole: Ended, alone: Ended | None) -> None:
+        super().__init__()
+        self.whole, self.alone = whole, alone
 
-    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
-        answer = self.alone if arguments[1] == PLAIN_ALONE else self.first
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def run(self, case: Case, strategies: tuple[str, ...] | None, *_: Any) -> Outcome:
+        error = self.alone if strategies == PLAIN_ALONE else self.whole
+        if error is not None:
+            raise error
+        return run_case(case, strategies)
+
+
+HUNG, CRASHED = Ended("Timeout"), Ended("Fatal Python error")
 
 
 @pytest.mark.parametrize(
-    ("first", "alone", "ours"),
+    ("whole", "alone", "ours"),
     [
-        (Hung(), Hung(), False), (Hung(), None, True), (Hung(), Crashed(), False),
-        (Crashed(), Crashed(), False), (Crashed(), None, True), (Crashed(), Hung(), True),
+        (HUNG, HUNG, False), (HUNG, None, True), (HUNG, CRASHED, False),
+        (CRASHED, CRASHED, False), (CRASHED, None, True), (CRASHED, HUNG, True),
     ],
 )  # fmt: skip
-def test_whose_a_hang_or_crash_is(first: Exception, alone: Any, ours: bool) -> None:
-    fuzzer = Fuzzer((), 60.0)
-    quick = run_case(WORDS, vocabulary_of(WORDS, {}), PLAIN_ALONE)
-    fuzzer.run(Ending(first, quick if alone is None else alone), WORDS)
-    totals = fuzzer.totals
-    assert totals.failed == ours and totals.cases == 1
-    assert len(totals.slow_peers) + len(totals.peer_crashes) == (not ours)
+def test_whose_a_hang_or_crash_is(whole: Ended, alone: Ended | None, ours: bool) -> None:
+    fuzzer = Fuzzer(60.0)
+    fuzzer.run(Ending(whole, alone), WORDS)
+    assert [found["what"] for found in fuzzer.found] == ([whole.what] if ours else [])
+    assert fuzzer.cases == 1 and len(fuzzer.slow_peers) + len(fuzzer.peer_crashes) == (not ours)
 
 
 @pytest.mark.slow
 def test_children_run_cases_and_are_ended() -> None:
-    with closing(Worker(())) as worker:
-        outcome = worker.ask("run", WORDS, None, 60.0, seconds=60)
+    with closing(Worker()) as worker:
+        outcome = worker.run(WORDS, None, 120.0)
         assert outcome.masks["auto"] > 20 and not outcome.findings
-        process = worker._process
-        with pytest.raises(Hung, match=r"File .*in run_case"):
-            worker.ask("run", replace(WORDS, walks=10**6), None, 60.0, seconds=1)
-        assert not process.is_alive()
-        assert worker.ask("run", WORDS, (), 60.0, seconds=60).masks["plain"] > 20
-        worker._process.kill()
-        with pytest.raises(Crashed):
-            worker.ask("run", WORDS, None, 60.0, seconds=60)
+        endless = replace(WORDS, walks=10**6)
+        with pytest.raises(Ended, match=r"File .*in run_case") as hung:
+            worker.run(endless, None, 1.0, 60.0)
+        assert hung.value.what == "hang"
+        assert worker.run(WORDS, PLAIN_ALONE, 120.0).masks["plain"] > 20
+        (process,) = worker._pool._processes
+        threading.Timer(1.0, os.kill, (process, signal.SIGSEGV)).start()
+        with pytest.raises(Ended, match=r"File .*in run_case") as crashed:
+            worker.run(endless, None, 120.0)
+        assert crashed.value.what == "crash"
 
 
 def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", lambda specs: Here())
+    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", Here)
 
     def run(*arguments: str) -> Any:
         return CliRunner().invoke(app, [*arguments, "--real-share", "0"])
@@ -222,3 +218,5 @@ def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Non
     again = run("--only", "8-0", "--kind", "regex")
     assert again.exit_code == 0 and "1 cases in" in again.output
     assert run().exit_code == run("--cases", "1", "--kind", "prose").exit_code == 2
+    monkeypatch.setattr(ClassifierFollower, "is_completed", lambda self: 1 // 0)
+    assert run("--only", "8-0", "--kind", "regex").exit_code == 1

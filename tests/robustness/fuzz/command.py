@@ -1,8 +1,8 @@
 """Random grammars of every kind against plain XGrammar and Lark, on every strategy.
 
-What: draws cases (`inputs`), walks through them (`run`), makes small what is wrong
-(`minimise`), and prints counts: masks, wrong bits, contradictions of XGrammar, refusals by name,
-slow peers, crashes and hangs. Ends with status 1 where our side is wrong anywhere.
+What: draws cases (`inputs`), walks through them (`run`), prints a program for what is wrong, and counts:
+masks, wrong bits, contradictions of XGrammar, refusals by name, slow peers, crashes and hangs. Ends with
+status 1 if our side is wrong anywhere.
 When: ``python -m tests.robustness.fuzz --minutes N --seed S``; with ``--cases N`` a fixed number of cases,
 with ``--only SEED`` one case again.
 Limits: random walks visit few states of each grammar. Cases run in child processes: one that takes too long
@@ -16,11 +16,13 @@ plain's, either. Everything else that is not alike is an *other error*: answers 
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-from collections.abc import Iterator
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing
+from itertools import takewhile
+from textwrap import indent
 from threading import Lock
 from time import monotonic
 from typing import Annotated, Any
@@ -30,188 +32,126 @@ import typer
 from bench import options, report, workloads
 from bench.reporting.answers import publish
 from tests.robustness.fuzz.inputs import KINDS, Case, draw_case
-from tests.robustness.fuzz.minimise import snippet
+from tests.robustness.fuzz.run import program
 from tests.robustness.fuzz.walks import Finding, Outcome
-from tests.robustness.fuzz.workers import Crashed, Hung, Worker
+from tests.robustness.fuzz.workers import Ended, Worker
 
-MINIMISED = 3
-"""Findings made small for each kind of grammar, strategy, and what is wrong; of others the seed is listed."""
+SHOWN = 3
+"""Findings shown with a program for each kind of grammar, strategy, and what is wrong."""
 
 CASE_SECONDS = 30.0
 """Bound of one case."""
 
+PLAIN_ALONE: tuple[str, ...] = ()
+"""The strategies of ours with which the peer runs alone."""
+
 PEER_SHARE = 8
 """Ours walks on four strategies, three of them with XGrammar inside: a peer that alone takes an eighth of the
 time bound is what the time went to."""
-
-COUNTED = ("cases", "masks", "wrong bits", "other errors", "contradictions")
-"""Counts of each vocabulary, kind and strategy; besides there is one of each refusal."""
-
-
-class Totals:
-    """All that a run has found so far; `counts` are by vocabulary, kind, strategy and what is counted."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[tuple[str, str, str, str]] = Counter()
-        self.found: list[dict[str, str]] = []  # each with the case's seed, and a program that shows it
-        self.cases = self.ended_early = 0
-        self.slow_peers: list[str] = []
-        self.peer_crashes: list[str] = []
-
-    def add(self, outcome: Outcome) -> None:
-        """Count a case."""
-        self.cases += 1
-        self.ended_early += outcome.ended_early
-        each = (dict.fromkeys(outcome.masks, 1), outcome.masks, outcome.wrong, outcome.other)
-        counted = dict(zip(COUNTED, (*each, outcome.contradictions), strict=True))
-        for strategy, name, _ in outcome.refusals:
-            counted[f"refused {name}"] = counted.get(f"refused {name}", {}) | {strategy: 1}
-        for name, of in counted.items():
-            for strategy, number in of.items():
-                self.counts[outcome.vocabulary, outcome.kind, strategy, name] += number
-
-    def by_name(self, kind: str = "", strategy: str = "") -> Counter[str]:
-        """All counts, over all vocabularies and over what is not given."""
-        found: Counter[str] = Counter()
-        for (_, of_kind, of_strategy, name), number in self.counts.items():
-            if kind in ("", of_kind) and strategy in ("", of_strategy):
-                found[name] += number
-        return found
-
-    def sum(self, name: str) -> int:
-        """A count of all strategies of ours."""
-        return self.by_name()[name] - self.by_name(strategy="plain")[name]
-
-    def refusals(self, kind: str = "", strategy: str = "") -> dict[str, int]:
-        """How often each error refused a grammar."""
-        counts = self.by_name(kind, strategy).most_common()
-        return {name.removeprefix("refused "): n for name, n in counts if name.startswith("refused ")}
-
-    @property
-    def failed(self) -> bool:
-        return bool(self.found or self.sum("wrong bits") or self.sum("other errors"))
-
-    def record(self) -> dict[str, Any]:
-        """For the file."""
-        plain, what = self.by_name(strategy="plain"), Counter(found["what"] for found in self.found)
-        rows: dict[tuple[str, ...], dict[str, Any]] = {}
-        for (*where, counted), number in self.counts.items():
-            row = dict(zip(("vocabulary", "kind", "strategy"), where, strict=True))
-            rows.setdefault(tuple(where), row)[counted] = number
-        return {
-            "cases": self.cases,
-            "masks": self.sum("masks"),
-            "wrong_bits": self.sum("wrong bits"),
-            "other_errors": self.sum("other errors"),
-            "contradictions": plain["contradictions"],
-            "plain_masks": plain["masks"],
-            "refusals": self.refusals(),
-            "crashes": what["crash"],
-            "hangs": what["hang"],
-            "slow_peers": self.slow_peers,
-            "peer_crashes": self.peer_crashes,
-            "ended_early": self.ended_early,
-            "found": self.found,
-            "rows": list(rows.values()),
-        }
 
 
 class Fuzzer:
     """Runs cases, and keeps count.
 
     Args:
-        specs: real vocabularies.
         seconds: bound of one case.
         say: told what is wrong, as soon as it is known.
+
+    Attributes:
+        rows: counts of each vocabulary, kind and strategy; "plain" is plain XGrammar or Lark.
+        found: what is wrong, each with the case's seed, and a program that shows it.
     """
 
-    def __init__(self, specs: tuple[str, ...], seconds: float, say: Any = lambda text: None) -> None:
-        self.specs, self.seconds, self.say = specs, seconds, say
-        self.totals = Totals()
+    def __init__(self, seconds: float, say: Callable[[str], None] = lambda text: None) -> None:
+        self.seconds, self._say = seconds, say
+        self.rows: defaultdict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        self.refusals: Counter[str] = Counter()
+        self.cases = self.ended_early = 0
+        self.slow_peers: list[str] = []
+        self.peer_crashes: list[str] = []
+        self.found: list[dict[str, str]] = []
         self._met: Counter[tuple[str, str, str]] = Counter()
         self._lock = Lock()
 
     def run(self, worker: Worker, case: Case) -> None:
-        """One case: run, attributed where it hangs or crashes, made small where it is wrong."""
+        """Run a case, and count; a finding of the same kind is shown with the fewest steps."""
         try:
-            outcome = worker.ask("run", case, None, self.seconds / 2, seconds=self.seconds)
-        except (Hung, Crashed) as error:
+            outcome = worker.run(case, None, self.seconds)
+        except Ended as error:
             self._attribute(worker, case, error)
             return
-        except RuntimeError as error:  # not the case's: of the harness itself
-            self._note(case, Finding("", "error", (), note=str(error)), str(error))
-            return
+        except Exception as error:  # noqa: BLE001 - of the fuzzer itself
+            outcome = Outcome(case.drawn.kind, case.vocabulary)
+            outcome.findings.append(Finding("", "error", (), note=repr(error)))
         with self._lock:
-            self.totals.add(outcome)
-        first = {(finding.strategy, finding.what): finding for finding in reversed(outcome.findings)}
-        for finding in reversed(first.values()):
-            key = (case.drawn.kind, finding.strategy, finding.what)
-            with self._lock:
-                self._met[key] += 1
-                is_known = self._met[key] > MINIMISED
-            small = (case, finding)
-            if not is_known and finding.what != "compile":
-                with suppress(Hung, Crashed, RuntimeError):  # it stays as it is
-                    small = worker.ask("minimise", case, finding, seconds=3 * self.seconds)
-            self._note(case, finding, "" if is_known else snippet(*small))
+            self._add(outcome)
+            longest_first = sorted(outcome.findings, key=lambda found: -len(found.steps))
+            for finding in {(found.strategy, found.what): found for found in longest_first}.values():
+                self._note(case, finding)
 
-    def _attribute(self, worker: Worker, case: Case, error: Hung | Crashed) -> None:
-        """Whose a hang or crash is: the peer alone is asked the same, then each strategy of ours."""
-        hung = isinstance(error, Hung)
-        enough = self.seconds / PEER_SHARE
-        try:
-            outcome = worker.ask("run", case, (), enough, seconds=2 * enough)
-            peers = hung and outcome.seconds > enough
-        except (Hung, Crashed, RuntimeError) as again:
-            peers = isinstance(again, Crashed) or hung
-        with self._lock:
-            self.totals.cases += 1
-            if peers:
-                (self.totals.slow_peers if hung else self.totals.peer_crashes).append(case.seed)
-        if peers:
-            return
-        culprit = "auto"
-        for strategy in case.strategies:
-            try:
-                worker.ask("run", case, (strategy,), self.seconds / 2, seconds=self.seconds)
-            except (Hung, Crashed) as own:
-                culprit, error = strategy, own
-                break
-            except RuntimeError:
-                pass
-        finding = Finding(culprit, "hang" if hung else "crash", ())
-        self._note(case, finding, f"{error}\n{snippet(case, finding)}")
-
-    def _note(self, case: Case, finding: Finding, text: str) -> None:
-        found = {
-            "seed": case.seed, "kind": case.drawn.kind, "vocabulary": case.vocabulary,
-            "strategy": finding.strategy, "what": finding.what, "text": text,
+    def _add(self, outcome: Outcome) -> None:
+        self.cases += 1
+        self.ended_early += outcome.ended_early
+        self.refusals.update(name for _, name in {(strategy, name) for strategy, name, _ in outcome.refusals})
+        counted = {
+            "cases": dict.fromkeys(outcome.masks, 1), "masks": outcome.masks, "wrong bits": outcome.wrong,
+            "other errors": outcome.other, "contradictions": outcome.contradictions,
         }  # fmt: skip
+        for name, numbers in counted.items():
+            for strategy, number in numbers.items():
+                self.rows[outcome.vocabulary, outcome.kind, strategy][name] += number
+
+    def _attribute(self, worker: Worker, case: Case, error: Ended) -> None:
+        """Whose a hang or crash is: the peer alone is asked the same."""
+        hung, enough = error.what == "hang", self.seconds / PEER_SHARE
+        try:
+            alone = worker.run(case, PLAIN_ALONE, 2 * enough)
+            is_peers = hung and alone.seconds > enough
+        except Ended as again:
+            is_peers = hung or again.what == "crash"
         with self._lock:
-            self.totals.found.append(found)
-        where = finding.strategy or "any strategy"
-        if finding.ran_on not in ("", finding.strategy):
-            where += f" (ran on {finding.ran_on})"
-        self.say(f"\n# {finding.what} on {where}: case {case.seed}, {case.drawn.kind}\n{text}".rstrip())
+            self.cases += 1
+            if is_peers:
+                (self.slow_peers if hung else self.peer_crashes).append(case.seed)
+            else:
+                self._note(case, Finding("", error.what, (), note=str(error)))
 
+    def _note(self, case: Case, finding: Finding) -> None:
+        key = case.drawn.kind, finding.strategy, finding.what
+        self._met[key] += 1
+        answers = f"{finding.ours!r} of token {finding.token}, should be {finding.truth!r}; {finding.note}"
+        text = "" if self._met[key] > SHOWN else f"{indent(answers, '# ')}\n{program(case, finding)}"
+        where = dict(zip(("kind", "strategy", "what"), key, strict=True))
+        self.found.append({"seed": case.seed, "vocabulary": case.vocabulary, **where, "text": text})
+        ran_on = f" (ran on {finding.ran_on})" if finding.ran_on not in ("", finding.strategy) else ""
+        on = finding.strategy or "any strategy"
+        self._say(f"\n# {finding.what} on {on}{ran_on}: case {case.seed}, {case.drawn.kind}\n{text}".rstrip())
 
-def run_cases(fuzzer: Fuzzer, cases: Iterator[Case], jobs: int, after: Any) -> None:
-    """Run cases one after the other in each of some workers, until there are no more."""
-    lock = Lock()
+    def sum(self, name: str, of_plain: bool = False) -> int:
+        """A count of all strategies of ours, or of plain XGrammar."""
+        rows = list(self.rows.items())  # at once: other threads add to them
+        return sum(row[name] for (*_, strategy), row in rows if (strategy == "plain") == of_plain)
 
-    def work() -> None:
-        with closing(Worker(fuzzer.specs)) as worker:
-            while True:
-                with lock:
-                    case = next(cases, None)
-                if case is None:
-                    return
-                fuzzer.run(worker, case)
-                after()
-
-    with ThreadPoolExecutor(jobs) as pool:
-        for future in [pool.submit(work) for _ in range(jobs)]:
-            future.result()
+    def record(self) -> dict[str, Any]:
+        """For the file."""
+        what = Counter(found["what"] for found in self.found)
+        names = ("vocabulary", "kind", "strategy")
+        return {
+            "cases": self.cases,
+            "masks": self.sum("masks"),
+            "wrong_bits": self.sum("wrong bits"),
+            "other_errors": self.sum("other errors"),
+            "contradictions": self.sum("contradictions", of_plain=True),
+            "plain_masks": self.sum("masks", of_plain=True),
+            "refusals": dict(self.refusals.most_common()),
+            "crashes": what["crash"],
+            "hangs": what["hang"],
+            "slow_peers": self.slow_peers,
+            "peer_crashes": self.peer_crashes,
+            "ended_early": self.ended_early,
+            "found": self.found,
+            "rows": [dict(zip(names, key, strict=True)) | row for key, row in self.rows.items()],
+        }
 
 
 def command(
@@ -234,10 +174,8 @@ def command(
     with workloads.usage_errors():
         if minutes is None and cases is None and only is None:
             raise ValueError("nothing says when to end; give --minutes N, --cases N or --only SEED")
-        unknown = [name for name in kinds if name not in KINDS]
-        if unknown:
+        if unknown := [name for name in kinds if name not in KINDS]:
             raise ValueError(f"no kind is named {unknown[0]!r}; allowed are {', '.join(KINDS)}")
-    specs = tuple(vocabulary) if real_share else ()
     began = monotonic()
     end = began + 60 * minutes if minutes is not None else float("inf")
     with console.status("starting") as status:
@@ -246,20 +184,21 @@ def command(
             report.say(console, text)
             console.file.flush()
 
-        fuzzer = Fuzzer(specs, CASE_SECONDS, say)
-        totals = fuzzer.totals
+        fuzzer = Fuzzer(CASE_SECONDS, say)
 
-        def after() -> None:
-            masks, wrong = totals.sum("masks"), totals.sum("wrong bits")
-            status.update(f"{totals.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits")
+        def work(job: int) -> None:
+            numbers = range(job, sys.maxsize if cases is None else cases, jobs)
+            seeds = [only][job:] if only is not None else (f"{seed}-{number}" for number in numbers)
+            with closing(Worker()) as worker:
+                for one in takewhile(lambda _: monotonic() < end, seeds):
+                    fuzzer.run(worker, draw_case(one, vocabulary, real_share, kinds))
+                    masks, wrong = fuzzer.sum("masks"), fuzzer.sum("wrong bits")
+                    status.update(f"{fuzzer.cases:,} cases, {masks:,} masks, {wrong:,} wrong bits")
 
-        drawn_seeds = (f"{seed}-{number}" for number in itertools.count())
-        seeds = itertools.islice(drawn_seeds if only is None else [only], cases)
-        seeds = itertools.takewhile(lambda _: monotonic() < end, seeds)
-        drawn = (draw_case(one, specs, real_share, kinds) for one in seeds)
-        run_cases(fuzzer, drawn, jobs, after)
-    record = totals.record()
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(work, range(jobs)))
+    record = fuzzer.record()
     counts = {name: len(value) if isinstance(value, list) else value for name, value in record.items()}
     told = ", ".join(f"{name} {counts[name]}" for name in counts if name not in ("cases", "rows"))
-    report.say(console, f"{totals.cases:,} cases in {(monotonic() - began) / 60:.1f} minutes: {told}")
-    publish(console, json, "fuzz", arguments, record, not totals.failed)
+    report.say(console, f"{fuzzer.cases:,} cases in {(monotonic() - began) / 60:.1f} minutes: {told}")
+    publish(console, json, "fuzz", arguments, record, not fuzzer.found)

@@ -2,7 +2,7 @@
 
 What: `draw_case` is a pure function of the seed and of the real vocabularies there are; `Case` is what it
 draws; `Case.compile_ours` and `Case.parse` give it to both sides.
-When: in the processes that run cases, and where a case is made smaller.
+When: in the processes that run cases.
 Limits: sparse vocabularies have 2 to 50 tokens besides stop ids, cut from texts of the grammar.
 """
 
@@ -83,9 +83,6 @@ class Case:
         """Compiled by our compiler."""
         source = self.parse() if self.drawn.parser == "lark" else self.drawn.source
         return getattr(compiler, self.method)(source, **self.drawn.options)
-
-    def with_source(self, source: str) -> Case:
-        return replace(self, drawn=replace(self.drawn, source=source))
 
 
 def draw_case(

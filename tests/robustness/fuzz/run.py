@@ -1,7 +1,8 @@
 """Running one case of `tests.robustness.fuzz`: compiled on every strategy, then random walks.
 
-What: `run_case` does it, or given steps again. The steps of a walk depend on the case and the truth alone, so
-that they are the same whatever our side answers, and for the peer alone.
+What: `run_case` does it, or takes given steps again, and `program` writes how to do so. The steps of a walk
+depend on the case and the truth alone, so that they are the same whatever our side answers, and for the peer
+alone.
 When: by the processes of `tests.robustness.fuzz`.
 Limits: what our compiler refuses is counted by name; a case that it refuses on strategy "engine" is not given
 to XGrammar, which may not survive it.
@@ -11,11 +12,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import cache
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from bench.workloads import load_vocabulary
 from hybrid import Budget, GrammarCompiler, HybridError, Vocabulary
 from hybrid.testing.random_walk import Walker
 from tests.robustness.fuzz.inputs import SPARSE, Case, odd_texts
@@ -108,7 +111,6 @@ def compile_all(case: Case, vocabulary: Any, strategies: Sequence[str], outcome:
 
 def run_case(
     case: Case,
-    vocabulary: Any,
     strategies: Sequence[str] | None = None,
     steps: Sequence[Step] | None = None,
     seconds: float = 1e9,
@@ -117,12 +119,11 @@ def run_case(
 
     Args:
         case: what is run.
-        vocabulary: that of the case, as an `equivalence.Vocabulary`.
         strategies: of ours; None: all that the kind has; none: the peer alone.
         steps: the steps of one walk; None: the case's own random walks.
         seconds: walks end when so many have passed.
     """
-    began = monotonic()
+    began, vocabulary = monotonic(), vocabulary_of(case)
     outcome = Outcome(case.drawn.kind, case.vocabulary)
     strategies = case.strategies if strategies is None else strategies
     compiled = compile_all(case, vocabulary, strategies, outcome)
@@ -155,8 +156,24 @@ def run_case(
     return outcome
 
 
-def vocabulary_of(case: Case, real: dict[str, Any]) -> Any:
+real_vocabulary = cache(load_vocabulary)
+"""A real vocabulary, loaded once."""
+
+
+def vocabulary_of(case: Case) -> Vocabulary:
     """The vocabulary of a case, drawn or loaded."""
     if case.vocabulary != SPARSE:
-        return real[case.vocabulary]
+        return real_vocabulary(case.vocabulary)
     return Vocabulary.from_bytes(list(case.tokens), stop_token_ids=list(case.stops))
+
+
+def program(case: Case, finding: Finding) -> str:
+    """A program that finds the same again, and in which the grammar, the tokens and the steps can be made
+    fewer."""
+    strategies = (finding.strategy,) if finding.strategy else None
+    return f"""from tests.robustness.fuzz.grammars import Drawn
+from tests.robustness.fuzz.inputs import Case
+from tests.robustness.fuzz.run import run_case
+case = {case!r}
+steps = {finding.steps or None!r}
+print(run_case(case, {strategies!r}, steps).findings)"""

@@ -1,9 +1,9 @@
-"""Processes that run the cases of `tests.robustness.fuzz`, and are ended where a case hangs or crashes.
+"""A process that runs the cases of `tests.robustness.fuzz`, and is replaced if a case hangs or crashes.
 
-What: a `Worker` is one long-lived child that answers one question at a time; `Worker.ask` raises `Hung` or
-`Crashed` where it does not, and the next question starts a new child.
+What: `Worker.run` runs a case in a child process; it raises `Ended` if the child hangs or crashes, and the
+next case gets a new child.
 When: by `tests.robustness.fuzz`, so that a hang or a crash costs one case, and is known by its seed.
-Limits: memory of a child is bounded on Linux only. A child is started anew once it holds `MOST_BYTES`.
+Limits: memory of a child is bounded on Linux only.
 """
 
 from __future__ import annotations
@@ -16,147 +16,100 @@ import resource
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
-from itertools import islice, takewhile
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from bench.workloads import load_vocabulary
 from tests.robustness.documents import resident_bytes
 from tests.robustness.fuzz.inputs import Case
-from tests.robustness.fuzz.minimise import minimise
-from tests.robustness.fuzz.run import run_case, vocabulary_of
-from tests.robustness.fuzz.walks import Finding, Outcome
+from tests.robustness.fuzz.run import run_case
+from tests.robustness.fuzz.walks import Outcome
 
 MOST_BYTES = 3 * 2**30
-"""Resident memory with which a child takes no further case."""
+"""A child that holds more resident memory gets no further case."""
 
 BOUND_BYTES = 12 * 2**30
-"""Address space of a child: what XGrammar asks for beyond is refused, which ends the child."""
-
-START_SECONDS = 300.0
-"""Of a child, which loads vocabularies."""
+"""Address space of a child: if XGrammar asks for more, it is refused, which ends the child."""
 
 FRAMES = 30
-"""Frames that are told of a child that hung or crashed: all of the case, if it is no deeper."""
-
-TELL_SECONDS = 10.0
-"""A child that hung may take so long to write its stack: other work may share the machine."""
+"""Frames that are told of a child that hung or crashed."""
 
 
-class Hung(Exception):
-    """No answer in time; the child was ended. The message has the stack that it hung in."""
+class Ended(Exception):
+    """The child hung, or ended by itself. The message has its stack.
 
+    Attributes:
+        what: "hang" or "crash".
+    """
 
-class Crashed(Exception):
-    """The child ended by itself. The message has the stack where it did."""
+    def __init__(self, stack: str) -> None:
+        self.what = "hang" if stack.startswith("Timeout") else "crash"
+        super().__init__("\n".join(stack.splitlines()[:FRAMES]))
 
 
 class Worker:
-    """A child process for cases.
+    """A child process for cases, started when it is first needed."""
 
-    Args:
-        specs: SPECs of the real vocabularies, which the child loads when it starts.
-    """
+    def __init__(self) -> None:
+        self._pool: ProcessPoolExecutor | None = None
 
-    def __init__(self, specs: tuple[str, ...]) -> None:
-        self._specs = specs
-        self._process: Any = None
-        self._stack: Any = None
-        self._connection: Any = None
+    def run(
+        self, case: Case, strategies: tuple[str, ...] | None, seconds: float, walking: float | None = None
+    ) -> Outcome:
+        """Run a case as `run_case` does.
 
-    def ask(self, question: str, *arguments: Any, seconds: float) -> Any:
-        """Call ``question`` of the child.
+        Args:
+            seconds: a case that takes longer hangs.
+            walking: walks end after this time; None: after half of the other.
 
         Raises:
-            Hung: no answer within `seconds`.
-            Crashed: the child ended.
+            Ended: the child hung or crashed.
         """
-        if self._process is None:
-            self._start()
-        answer, resident = self._exchange((question, arguments), seconds)
+        if self._pool is None:
+            self._stack = tempfile.NamedTemporaryFile("r", prefix="equimask-fuzz-")  # noqa: SIM115 - `close` does
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(1, context, _begin, (self._stack.name,))
+        try:
+            answer = self._pool.submit(_run, case, strategies, seconds, walking or seconds / 2)
+            outcome, resident = answer.result()
+        except BrokenProcessPool:
+            stack = self._stack.read()
+            self.close()
+            raise Ended(stack) from None
         if resident > MOST_BYTES:
             self.close()
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._stack = tempfile.NamedTemporaryFile("r", prefix="equimask-fuzz-")  # noqa: SIM115 - `close` does
-        self._process = context.Process(target=_serve, args=(theirs, self._specs, self._stack.name))
-        self._process.start()
-        theirs.close()
-        self._exchange(("ready", ()), START_SECONDS)
-
-    def _exchange(self, message: Any, seconds: float) -> Any:
-        try:
-            self._connection.send(message)
-            if self._connection.poll(seconds):
-                return self._connection.recv()
-        except (EOFError, OSError):
-            self._process.join(5)
-            code = self._process.exitcode
-            raise Crashed(f"the process ended with status {code}{self._ended()}") from None
-        # The handler interrupts the thread whose stack it writes: read by another thread while it changes, a
-        # stack ends the process now and then.
-        with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGUSR1)
-        self._process.join(TELL_SECONDS)  # after its stack is written, the signal ends it
-        raise Hung(f"no answer within {seconds:g} s{self._ended()}")
-
-    def _ended(self) -> str:
-        """End the child, and what it was in, from where it was outwards, up to what answers the question."""
-        self._stack.seek(0)
-        told = self._stack.read().splitlines()
-        self.close()
-        frames = [line.strip() for line in told if line.lstrip().startswith("File ")]
-        of_case = takewhile(lambda line: not line.startswith(f'File "{__file__}"'), frames)
-        return "".join(f"\n    {line}" for line in islice(of_case, FRAMES))
+        return outcome
 
     def close(self) -> None:
-        """End the child; the next question starts another."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._connection.close()
+        """End the child; the next case starts another."""
+        if self._pool is not None:
+            self._pool.shutdown()
             self._stack.close()
-            self._process = self._connection = self._stack = None
+            self._pool = None
 
 
-def _serve(connection: Connection, specs: tuple[str, ...], stack: str) -> None:
-    """Answer questions until nobody asks any more."""
+_stack: Any = None
+"""The file to which a child writes its stack."""
+
+
+def _begin(stack: str) -> None:
+    """Prepare a child."""
+    global _stack
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stderr.fileno())  # XGrammar warns of every refused token
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child hangs on without its parent
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: no child outlives its parent
         resource.setrlimit(resource.RLIMIT_DATA, (BOUND_BYTES, BOUND_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    real = {spec: load_vocabulary(spec).prepare() for spec in specs}
-    told = open(stack, "w")  # noqa: SIM115 - as long as the process
-    faulthandler.enable(told, all_threads=False)
-    faulthandler.register(signal.SIGUSR1, told, all_threads=False, chain=True)
-    while True:
-        try:
-            question, arguments = connection.recv()
-        except EOFError:
-            return
-        try:
-            answer: Any = ANSWERS[question](real, *arguments)
-        except Exception as error:  # noqa: BLE001 - raised again by the parent
-            answer = RuntimeError(f"{type(error).__name__}: {error}")
-        connection.send((answer, resident_bytes()))
+    _stack = open(stack, "w")  # noqa: SIM115 - as long as the process
+    faulthandler.enable(_stack, all_threads=False)
 
 
-def _run(real: dict[str, Any], case: Case, strategies: tuple[str, ...] | None, seconds: float) -> Outcome:
-    return run_case(case, vocabulary_of(case, real), strategies, seconds=seconds)
-
-
-def _minimise(real: dict[str, Any], case: Case, finding: Finding) -> tuple[Case, Finding]:
-    return minimise(case, finding, real)
-
-
-ANSWERS: dict[str, Callable[..., Any]] = {"ready": lambda real: True, "run": _run, "minimise": _minimise}
-"""What a child can be asked; each call begins with the real vocabularies by SPEC."""
+def _run(
+    case: Case, strategies: tuple[str, ...] | None, seconds: float, walking: float
+) -> tuple[Outcome, int]:
+    faulthandler.dump_traceback_later(seconds, exit=True, file=_stack)
+    try:
+        return run_case(case, strategies, seconds=walking), resident_bytes()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
