@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,26 +44,25 @@ VOCABULARY = Vocabulary.from_bytes(TOKENS, stop_token_ids=[256])
 def test_traffic(tmp_path: Path) -> None:
     VOCABULARY.save(tmp_path / "made.npz")
     serving: dict[str, Any] = {"vocabulary": str(tmp_path / "made.npz"), "cache_dir": str(tmp_path / "kept")}
-    shares: dict[str, Any] = {"malformed": 0.1, "hostile": 0.1, "sampled": 0.3}
+    shares: dict[str, Any] = {"malformed": 0.1, "hostile": 0.1, "compared_every": 3}
     some = Traffic(FILES, 120, size="small", threads=3, cache_bytes=2**24, **shares, **serving)
     served = traffic.watch(some, 100.0)
     assert served.failure == "" and len(served.answers) == 120
     assert [one for one in served.answers if not one.expected] == []
-    kinds = Counter(request.kind for request in some.requests)
+    asked = [(*some.request(one.number), bool(one.error)) for one in served.answers]
+    kinds = Counter(kind for kind, *_ in asked)
     assert kinds["malformed"] > 3 < kinds["hostile"]
-    refused = {one.number for one in served.answers if one.error}
-    for request in some.requests:
-        if request.kind == "schema":
-            assert (request.number in refused) == (FILES[request.which].name == "refused")
+    for kind, file, is_refused in asked:
+        assert kind != "schema" or is_refused == (file.name == "refused")
     assert 0 < served.cache_most <= 2**24
     found = traffic.compare(some, served.answers, VOCABULARY, 60)
     assert found.masks.masks > 50 and found.differences == []
 
 
 def test_wrong_masks_in_the_traffic_are_found() -> None:
-    some = Traffic(FILES[:3], 8, malformed=0, hostile=0, sampled=1.0)
+    some = Traffic(FILES[:3], 8, malformed=0, hostile=0, compared_every=1)
     compiler = GrammarCompiler(VOCABULARY)
-    answers = [traffic.answer(some, request, compiler) for request in some.requests]
+    answers = [traffic.answer(some, number, compiler) for number in range(8)]
     assert traffic.compare(some, answers, VOCABULARY, 60).differences == []
     answers[3].digest = "another"
     found = traffic.compare(some, answers, VOCABULARY, 60)
@@ -70,22 +70,14 @@ def test_wrong_masks_in_the_traffic_are_found() -> None:
     assert "its masks differ" in found.differences[0]
 
 
-def _dying(shared: Any, some: Traffic, told: str) -> None:
-    Path(told).write_text('[{"number": 3, "error": "GrammarError"}, 1, 2]\n[{"num')
-    shared[0], shared[1] = 17, time.time()
-    os._exit(9)
+@pytest.mark.parametrize("end", [lambda: os._exit(9), lambda: time.sleep(100)], ids=["dies", "hangs"])
+def test_a_process_that_dies_or_hangs_is_a_failure_with_numbers(end: Callable[[], None]) -> None:
+    def serve(some: Traffic, told: str) -> None:
+        Path(told).write_text('17\n3\n[{"number": 3, "error": "GrammarError"}, 1, 2]\n[{"num')
+        end()
 
-
-def _hanging(shared: Any, some: Traffic, told: str) -> None:
-    shared[2], shared[3] = 23, time.time()
-    time.sleep(100)
-
-
-@pytest.mark.parametrize(("serve", "number"), [(_dying, 17), (_hanging, 23)])
-def test_a_process_that_dies_or_hangs_is_a_failure_with_names(serve: Any, number: int) -> None:
     served = traffic.watch(Traffic(FILES, 1, threads=2), 0.4, serve)
-    assert str(number) in served.failure
-    assert [one.number for one in served.answers] == ([3] if serve is _dying else [])
+    assert "{17}" in served.failure and [one.number for one in served.answers] == [3]
 
 
 # --- Killed processes --------------------------------------------------------------------------------------

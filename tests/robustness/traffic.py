@@ -7,10 +7,10 @@ that never end and a crash of the process, and checks the size of the cache, and
 plain XGrammar's.
 When: ``python -m tests.robustness.traffic --vocabulary SPEC --schemas FOLDER``;
 `tests/robustness/test_soaks.py` runs a small one.
-Limits: equal seeds give equal requests. Masks of sampled requests are kept as digests and compared
+Limits: equal seeds give equal requests. Masks are kept as digests, and those of some requests are compared
 afterwards, so that XGrammar's memory is not in the process; schemas that plain XGrammar does not compile in
-time are not compared. A bit that XGrammar's own ``accept_token`` decides in our favour is no difference.
-Resident memory is known on Linux only.
+time are not compared. A bit that XGrammar's own ``accept_token`` decides in our favour is no difference. A
+request that hangs is noticed when all others are served. Resident memory is known on Linux only.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import random
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,25 +54,15 @@ WALK = 30
 """Tokens of a request whose schema has no instance."""
 
 PATIENCE = 150.0
-"""Seconds after which a request has hung."""
+"""Seconds without any answer after which the process has hung."""
 
 PLAIN_SECONDS = 30.0
 """Seconds that XGrammar has for one comparison."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """One request: its kind ("schema", "malformed", "hostile") and its number within the kind."""
-
-    number: int
-    kind: str
-    which: int
-
-
 @dataclass
 class Answer:
-    """The answer to one request; for sampled requests, `ids` are the tokens and `digest` is that of the masks
-    before them.
+    """The answer to one request: the tokens, and the digest of the masks before them.
 
     `expected` is whether the error, if any, is one that the project raises on purpose.
     """
@@ -85,15 +76,15 @@ class Answer:
 
 @dataclass
 class Traffic:
-    """The requests of one run, their schemas, and how they are served; shares are fractions of the
-    requests. The serving process loads the vocabulary of this name."""
+    """The requests of one run, and how they are served; `malformed` and `hostile` are shares of the requests,
+    and every so many requests masks are compared. The serving process loads the vocabulary of this name."""
 
     files: Sequence[SchemaFile]
     count: int
     seed: int = 0
     malformed: float = 0.01
     hostile: float = 0.01
-    sampled: float = 0.01
+    compared_every: int = 100
     size: hostile_schemas.Size = "large"
     vocabulary: str = ""
     threads: int = 8
@@ -101,69 +92,56 @@ class Traffic:
     cache_dir: str | None = None
 
     @cached_property
-    def requests(self) -> list[Request]:
-        rng = random.Random(self.seed)
-        ranked = rng.sample(range(len(self.files)), len(self.files))
-        weights = [1 / (rank + 1) for rank in range(len(ranked))]
-        found = []
-        for number, ordinary in enumerate(rng.choices(ranked, weights, k=self.count)):
-            drawn = rng.random()
-            if drawn < self.malformed:
-                found.append(Request(number, "malformed", rng.randrange(len(hostile_schemas.MALFORMED))))
-            elif drawn < self.malformed + self.hostile:
-                found.append(Request(number, "hostile", rng.randrange(len(hostile_schemas.KINDS))))
-            else:
-                found.append(Request(number, "schema", ordinary))
-        return found
+    def _ranked(self) -> tuple[list[SchemaFile], list[float]]:
+        """All files, with the weights of Zipf's law, each added to those before."""
+        ranked = random.Random(self.seed).sample(self.files, len(self.files))
+        return ranked, list(accumulate(1 / (rank + 1) for rank in range(len(ranked))))
 
-    def is_sampled(self, request: Request) -> bool:
-        return random.Random(f"sample {self.seed} {request.number}").random() < self.sampled
+    def request(self, number: int) -> tuple[str, SchemaFile]:
+        """The kind of a request ("schema", "malformed", "hostile"), and its schema."""
+        rng = random.Random(f"{self.seed} {number}")
+        drawn = rng.random()
+        if drawn < self.malformed:
+            place = rng.randrange(len(hostile_schemas.MALFORMED))
+            schema = hostile_schemas.MALFORMED[place]
+            return "malformed", SchemaFile(f"malformed {place}", schema, [], [])
+        if drawn < self.malformed + self.hostile:
+            make, small, large = rng.choice(hostile_schemas.KINDS)
+            return "hostile", SchemaFile(*make(*(small if self.size == "small" else large)), [], [])
+        files, weights = self._ranked
+        return "schema", rng.choices(files, cum_weights=weights)[0]
 
-    def case(self, request: Request) -> tuple[str, Any]:
-        """The name and the schema of a request."""
-        if request.kind == "schema":
-            return self.files[request.which].name, self.files[request.which].schema
-        if request.kind == "malformed":
-            return f"malformed {request.which}", hostile_schemas.MALFORMED[request.which]
-        make, small, large = hostile_schemas.KINDS[request.which]
-        return make(*(small if self.size == "small" else large))
 
-    def tokens(self, request: Request, matcher: GrammarMatcher) -> Iterator[int]:
-        """The tokens of an instance of the schema; without one, some that the matcher allows."""
-        rng = random.Random(f"{self.seed} {request.number}")
-        vocabulary = matcher.compiled_grammar.vocabulary
-        valid = self.files[request.which].valid if request.kind == "schema" else ()
-        if valid:
-            text, seed = workloads.render_instance(rng.choice(valid)), rng.random()
-            greedy = tokenize_greedy(vocabulary, text)
-            yield from greedy if seed < 0.5 else tokenize_random(vocabulary, text, seed.hex())
-            yield vocabulary.stop_token_ids[0]
+def tokens(file: SchemaFile, rng: random.Random, matcher: GrammarMatcher) -> Iterator[int]:
+    """The tokens of an instance of a schema; without one, some that the matcher allows."""
+    vocabulary = matcher.compiled_grammar.vocabulary
+    if file.valid:
+        text, seed = workloads.render_instance(rng.choice(file.valid)), rng.random()
+        greedy = tokenize_greedy(vocabulary, text)
+        yield from greedy if seed < 0.5 else tokenize_random(vocabulary, text, seed.hex())
+        yield vocabulary.stop_token_ids[0]
+        return
+    walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
+    for _ in range(WALK):
+        allowed = flags_of(matcher)
+        if not allowed.any():
             return
-        walker = Walker(rng, vocabulary.tokens, vocabulary.stop_token_ids, 0.5)
-        for _ in range(WALK):
-            allowed = flags_of(matcher)
-            if not allowed.any():
-                return
-            yield walker.draw_from(allowed)
+        yield walker.draw_from(allowed)
 
 
-def answer(traffic: Traffic, request: Request, compiler: Any) -> Answer:
+def answer(traffic: Traffic, number: int, compiler: Any) -> Answer:
     """Serve one request in this thread: compile, then a mask before each token."""
-    found, compiled = Answer(request.number), None
-    digest = blake2b(digest_size=16)
+    found, compiled, digest = Answer(number), None, blake2b(digest_size=16)
     try:
-        compiled = compiler.compile_json_schema(traffic.case(request)[1])
+        _, file = traffic.request(number)
+        compiled = compiler.compile_json_schema(file.schema)
         matcher = GrammarMatcher(compiled)
-        for token in traffic.tokens(request, matcher):
-            mask = flags_of(matcher)
-            if not matcher.accept_token(token):
+        for token in tokens(file, random.Random(f"tokens {traffic.seed} {number}"), matcher):
+            digest.update(flags_of(matcher))
+            found.ids.append(token)
+            if not matcher.accept_token(token) or matcher.is_terminated():
                 break
-            if traffic.is_sampled(request):
-                digest.update(mask)
-                found.ids.append(token)
-            if matcher.is_terminated():
-                break
-        found.digest = digest.hexdigest() if traffic.is_sampled(request) else ""
+        found.digest = digest.hexdigest()
     except Exception as error:  # noqa: BLE001 - a soak goes on and reports it
         found.error = f"{type(error).__name__}: {error}"[:300]
         found.expected = compiled is None and isinstance(error, HybridError)
@@ -193,66 +171,63 @@ class Served:
         return float(np.polyfit(range(len(late)), late, 1)[0]) if len(late) > 2 else None
 
 
-def serve(shared: Any, traffic: Traffic, told: str) -> None:
-    """Serve all requests in this process; append each answer, the size of the cache and the resident memory
-    to a file, as a line of JSON."""
+def serve(traffic: Traffic, told: str) -> None:
+    """Serve all requests in this process; append the number of each, later its answer, the size of the cache
+    and the resident memory to a file, as lines of JSON."""
     faulthandler.enable()
     vocabulary = workloads.load_vocabulary(traffic.vocabulary)
     cache: dict[str, Any] = {"cache_limit_bytes": traffic.cache_bytes, "cache_dir": traffic.cache_dir}
     compiler = GrammarCompiler(vocabulary, budget=BUDGET, **cache)
-    waiting, lock = iter(traffic.requests), threading.Lock()
+    lock = threading.Lock()
     with open(told, "a", encoding="utf-8") as lines:
 
-        def work(thread: int) -> None:
-            while True:
-                with lock:
-                    request = next(waiting, None)
-                if request is None:
-                    return
-                shared[2 * thread + 1] = time.time()
-                shared[2 * thread] = request.number
-                found = answer(traffic, request, compiler)
-                shared[2 * thread] = -1
-                with lock:
-                    line = [asdict(found), compiler.get_cache_size_bytes(), resident_bytes()]
-                    print(json.dumps(line), file=lines, flush=True)
+        def tell(line: Any) -> None:
+            with lock:
+                print(json.dumps(line), file=lines, flush=True)
+
+        def work(number: int) -> None:
+            tell(number)
+            found = answer(traffic, number, compiler)
+            tell([asdict(found), compiler.get_cache_size_bytes(), resident_bytes()])
 
         with ThreadPoolExecutor(traffic.threads) as pool:
-            list(pool.map(work, range(traffic.threads)))
+            list(pool.map(work, range(traffic.count)))
 
 
 def watch(traffic: Traffic, patience: float, work: Any = serve) -> Served:
-    """Start a serving process, and end it if a request takes longer than this number of seconds."""
+    """Start a serving process, and end it if nothing is told for this number of seconds."""
     context: Any = multiprocessing.get_context("fork")
-    shared = context.Array("d", [-1.0] * (2 * traffic.threads), lock=False)
-    served = Served()
+    served, under_way = Served(), set[int]()
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told"
         told.touch()
-        process = context.Process(target=work, args=(shared, traffic, str(told)))
+        process = context.Process(target=work, args=(traffic, str(told)))
         process.start()
         while process.is_alive():
             process.join(0.2)
-            for thread in range(traffic.threads):
-                if shared[2 * thread] >= 0 and time.time() - shared[2 * thread + 1] > patience:
-                    process.kill()
+            if time.time() - told.stat().st_mtime > patience:
+                process.kill()
         for line in told.read_text(encoding="utf-8").splitlines():
             try:
-                one, cache_bytes, resident = json.loads(line)
+                given = json.loads(line)
             except ValueError:
                 break  # the last line of a killed process
+            if isinstance(given, int):
+                under_way.add(given)
+                continue
+            one, cache_bytes, resident = given
+            under_way.discard(one["number"])
             served.answers.append(Answer(**one))
             served.resident.append(resident)
             served.cache_most = max(served.cache_most, cache_bytes)
     if process.exitcode:
-        numbers = [int(number) for number in shared[::2] if number >= 0]
-        served.failure = f"the process ended with {process.exitcode}; under way were requests {numbers}"
+        served.failure = f"the process ended with {process.exitcode}; under way were requests {under_way}"
     return served
 
 
 @dataclass
 class Compared:
-    """Masks of the sampled requests, compared with plain XGrammar's."""
+    """Masks of some requests, compared with plain XGrammar's."""
 
     masks: Comparison = field(default_factory=Comparison)
     differences: list[str] = field(default_factory=list)
@@ -260,39 +235,32 @@ class Compared:
 
 
 def compare(traffic: Traffic, answers: Sequence[Answer], vocabulary: Any, seconds: float) -> Compared:
-    """Compare the masks of the traffic with plain XGrammar's, each schema in a forked process."""
+    """Compare masks of the traffic with plain XGrammar's, those of each request in a forked process."""
     found, compiler = Compared(), GrammarCompiler(vocabulary, budget=BUDGET)
-    by_case: dict[tuple[str, int], list[Answer]] = defaultdict(list)
     for one in answers:
-        if one.digest:
-            request = traffic.requests[one.number]
-            by_case[request.kind, request.which].append(one)
-    for of_case in by_case.values():
-        name, schema = traffic.case(traffic.requests[of_case[0].number])
-        ours = compiler.compile_json_schema(schema)
-        met = in_a_fork(partial(_beside_plain, schema, ours, of_case), seconds)
-        if isinstance(met, Compared):
-            found.masks.add(met.masks)
-            found.differences += [f"{name}: {line}" for line in met.differences]
+        if one.error or one.number % traffic.compared_every:
+            continue
+        _, file = traffic.request(one.number)
+        ours = compiler.compile_json_schema(file.schema)
+        if mask_digest(ours, one.ids) != one.digest:
+            found.differences.append(f"request {one.number}: its masks differ from those of a new compile")
+        met = in_a_fork(partial(_beside_plain, file.schema, ours, one.ids), seconds)
+        if isinstance(met, Comparison):
+            found.masks.add(met)
+            found.differences += [f"{file.name}: {line}" for line in met.differences]
         else:
-            found.not_compared.append(f"{name}: {met or 'not in time'}")
+            found.not_compared.append(f"{file.name}: {met or 'not in time'}")
     return found
 
 
-def _beside_plain(schema: Any, ours: CompiledGrammar, answers: list[Answer]) -> Compared | str:
-    """Compare a new compile with plain XGrammar, and the answers with the new compile; or say why not."""
+def _beside_plain(schema: Any, ours: CompiledGrammar, ids: list[int]) -> Comparison | str:
+    """Compare a new compile with plain XGrammar; or say why not."""
     try:
         grammar = xgrammar.Grammar.from_json_schema(hostile_schemas.as_text(schema))
         plain = workloads.plain_compiler(ours.vocabulary, 1).compile_grammar(grammar)
     except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to compare with
         return f"{type(error).__name__}: {str(error)[:200]}"
-    found = Compared()
-    for one in answers:
-        found.masks.add(compare_along(ours, plain, one.ids))
-        if mask_digest(ours, one.ids) != one.digest:
-            found.differences.append(f"request {one.number}: its masks differ from those of a new compile")
-    found.differences += map(str, found.masks.differences)
-    return found
+    return compare_along(ours, plain, ids)
 
 
 def command(
@@ -310,7 +278,7 @@ def command(
     served = watch(traffic, PATIENCE)
     found = compare(traffic, served.answers, workloads.load_vocabulary(vocabulary), PLAIN_SECONDS)
     errors = Counter(
-        f"{traffic.requests[one.number].kind}, {one.error.split(':')[0] or 'none'}" for one in served.answers
+        f"{traffic.request(one.number)[0]}, {one.error.split(':')[0] or 'none'}" for one in served.answers
     )
     wrong = [f"DIFFERENCE {line}" for line in found.differences]
     wrong += [f"CRASH request {one.number}: {one.error}" for one in served.answers if not one.expected]
