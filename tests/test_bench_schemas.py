@@ -195,7 +195,7 @@ def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
         ([1], False, False),
     ):
         one = Request(first_mask=10.0, first_mask_cpu=5.0)
-        calls = Calls(lambda: None, lambda token: token < 9, lambda is_complete=is_complete: is_complete)
+        calls = Calls(lambda: None, lambda token: token < 9, Mock(return_value=is_complete))
         assert run_document(one, calls, ids) == is_timed
         assert (10.0 < (one.document or 0.0) < 11.0 and len(one.mask) == len(one.token) == 3) == is_timed
 

@@ -1,10 +1,9 @@
 """Processes that share a folder of compiled grammars and are killed at random, also during a write.
 
 What: many processes compile schemas with one `cache_dir`, and delete entries so that there is always
-something to write; they are killed by SIGKILL at random, half of them as soon as they have begun to write an
-entry, and replaced. Every second one writes slowly, to leave time to kill it during a write; every third one
-evicts entries if there is a limit. Each checks the masks of the grammars that it gets; at the end every entry
-is loaded and its masks are checked.
+something to write; they are killed by SIGKILL at random, every second one also by itself while it writes an
+entry, and replaced. Every third one evicts entries if there is a limit. Each checks the masks of the grammars
+that it gets; at the end every entry is loaded and its masks are checked.
 When: ``python -m tests.robustness.killed --vocabulary SPEC --schemas FOLDER``;
 `tests/robustness/test_soaks.py` runs a small one.
 Limits: needs fork and SIGKILL. A killed process is not a power failure: data that the system has accepted
@@ -15,11 +14,13 @@ those of a fresh compile without the folder (which `bench.schemas` compares with
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json as json_format
 import multiprocessing
 import os
 import random
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -37,18 +38,21 @@ from hybrid.compile.cache import ENTRY, PARTIAL
 from hybrid.testing.segmentation import tokenize_greedy
 from tests.robustness.documents import mask_digest
 
+KILLED = 0.02
+"""Probability that a process is killed after a piece."""
+
 DELETED = 0.5
 """Probability that a process deletes some entry after it got one."""
 
 PROCESSES = 16
 """Number of processes that share the folder, if the command runs them."""
 
-PATIENCE = 90.0
 """Seconds that a run may take longer until some process was killed while it wrote."""
 
 
 class InPieces:
-    """A file that is written in small pieces, as on a slow disk; replaces `open` in `equivalence.store`."""
+    """A file that is written in small pieces, after some of which the process is killed; replaces `open` in
+    `equivalence.store`."""
 
     def __init__(self, path: str, mode: str, **options: Any) -> None:
         self.stream: Any = open(path, mode, **options)  # noqa: SIM115
@@ -63,7 +67,8 @@ class InPieces:
         for begin in range(0, len(data), 512):
             self.stream.write(data[begin : begin + 512])
             self.stream.flush()
-            time.sleep(0.0005)
+            if random.random() < KILLED:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,7 @@ def work_for_ever(
 ) -> None:
     """Get grammars, check them and delete entries until this process is killed."""
     rng = random.Random(seed)
+    random.seed(seed)
     if seed % 2:
         store.open = InPieces  # type: ignore[attr-defined]
     limit = limit_bytes if seed % 3 == 0 else -1
@@ -166,62 +172,38 @@ def kill_at_random(
         limit_bytes: the size limit of the folder in every third process, which evicts entries.
     """
     context = multiprocessing.get_context("fork")  # children inherit the kernels and the vocabulary
-    rng, found = random.Random(seed), Outcome()
-    started = 0
+    rng, found, seeds = random.Random(seed), Outcome(), itertools.count(seed * 1_000_000 + 1)
+    running: list[Any] = [None] * processes
     with tempfile.TemporaryDirectory() as aside:
         told = Path(aside) / "told"
         told.touch()
-
-        def start() -> Any:
-            nonlocal started
-            started += 1
-            arguments = (vocabulary, known, str(folder), str(told), seed * 1_000_000 + started, limit_bytes)
-            process = context.Process(target=work_for_ever, args=arguments, daemon=True)
-            process.start()
-            return process
-
-        running = [start() for _ in range(processes)]
-        began = time.monotonic()
-        try:
-            while (taken := time.monotonic() - began) < seconds or (
-                taken < seconds + PATIENCE and not (found.while_writing or found.ended)
-            ):
-                place = _victim(rng, running, folder, seconds / 20)
-                process = running[place]
-                if not process.is_alive():
-                    found.ended.append(f"a process ended with {process.exitcode}")
-                _kill(process, folder, found)
-                running[place] = start()
-        finally:
-            for process in running:
-                _kill(process, folder, found)
+        until = time.monotonic() + seconds
+        while any(running) or time.monotonic() < until:
+            is_over = time.monotonic() >= until
+            for place, process in enumerate(running):
+                if process is not None and (is_over or not process.is_alive()):
+                    process.kill()
+                    process.join()
+                    _note_end(process, folder, found)
+                    running[place] = None
+                if running[place] is None and not is_over:
+                    arguments = (vocabulary, known, str(folder), str(told), next(seeds), limit_bytes)
+                    running[place] = context.Process(target=work_for_ever, args=arguments, daemon=True)
+                    running[place].start()
+            time.sleep(rng.uniform(0.0, 0.2))
+            if not is_over:
+                rng.choice(running).kill()
         found.events.update(json_format.loads(line) for line in told.read_text().splitlines())
     look(vocabulary, known, folder, found)
     return found
 
 
-def _victim(rng: random.Random, running: list[Any], folder: Path, patience: float) -> int:
-    """The index of the process to kill: a random one after a pause, or the first that is seen to write."""
-    if rng.random() < 0.5:
-        time.sleep(rng.uniform(0.0, 0.4))
-        return rng.randrange(len(running))
-    until = time.monotonic() + patience
-    while time.monotonic() < until:
-        for place, process in enumerate(running):
-            if _is_writing(process, folder):
-                return place
-    return rng.randrange(len(running))
-
-
-def _is_writing(process: Any, folder: Path) -> bool:
-    return any(PARTIAL.fullmatch(name) and f".{process.pid}." in name for name in os.listdir(folder))
-
-
-def _kill(process: Any, folder: Path, found: Outcome) -> None:
-    process.kill()
-    process.join()
+def _note_end(process: Any, folder: Path, found: Outcome) -> None:
+    if process.exitcode != -signal.SIGKILL:
+        found.ended.append(f"a process ended with {process.exitcode}")
     found.kills += 1
-    found.while_writing += _is_writing(process, folder)
+    partial = (name for name in os.listdir(folder) if PARTIAL.fullmatch(name))
+    found.while_writing += any(f".{process.pid}." in name for name in partial)
 
 
 def look(vocabulary: Any, known: list[Known], folder: Path, found: Outcome) -> None:

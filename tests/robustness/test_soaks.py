@@ -125,12 +125,7 @@ def test_damaged_and_wrong_entries_are_found(known: list[Known], tmp_path: Path)
 
 
 def test_a_process_that_ends_by_itself_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def first(*_: object) -> int:
-        time.sleep(0.3)
-        return 0
-
     monkeypatch.setattr(killed, "work_for_ever", lambda *_: os._exit(3))
-    monkeypatch.setattr(killed, "_victim", first)
     found = killed.kill_at_random(VOCABULARY, [], tmp_path, 2, 0.5, 0)
     assert "a process ended with 3" in found.ended and not found.good
 
