@@ -58,53 +58,40 @@ def narrow(vocabulary: Vocabulary) -> Any:
     return GrammarCompiler(vocabulary).compile_lark(NARROW)
 
 
-def judged(judge: Judge, text: str, token: bytes) -> bytes | None:
-    """Return the judge's verdict on a token after a text, which is part of a sentence."""
-    rest = {"let x1 = 12": ";", "let x": " = 1;", "": ""}
-    whole = text + next(end for start, end in rest.items() if text.startswith(start))
-    (place,) = judge.places(whole, [len(text.encode())])
-    return judge.taken(place, token)
-
-
 @pytest.mark.parametrize(
-    ("text", "token", "taken"),
+    ("text", "rest", "token", "taken"),
     [
-        ("", b"l", True),  # only with the rest of the keyword
-        ("", b"le", True),
-        ("", b"m", False),
-        ("let x1 = 12", b"+", True),
-        ("let x1 = 12", b"3", True),  # the number continues
-        ("let x1 = 12", b" 3", False),
-        ("let x1 = 12", b" /* let let", True),  # any text: it is in a comment
-        ("let x1 = 12", b" /* */ 3", False),
-        ("let x1 = 12", b' + "', True),  # only with a quote
-        ("let x1 = 12", b"++", False),
-        ("let x1 = 12", b"\xc3", True),  # completed to the operator
-        ("let x1 = 12", b"\xc3\xc3", False),  # no text
+        ("", "", b"le", True),  # only with the rest of the keyword
+        ("", "", b"m", False),
+        ("let x1 = 12", ";", b"3", True),  # the number continues
+        ("let x1 = 12", ";", b" 3", False),
+        ("let x1 = 12", ";", b" /* let let", True),  # any text: it is in a comment
+        ("let x1 = 12", ";", b" /* */ 3", False),
+        ("let x1 = 12", ";", b' + "', True),  # only with a quote
+        ("let x1 = 12", ";", b"\xc3", True),  # completed to the operator
+        ("let x1 = 12", ";", b"\xc3\xc3", False),  # no text
     ],
 )
-def test_the_judge_knows_what_lark_takes(judge: Judge, text: str, token: bytes, taken: bool) -> None:
-    more = judged(judge, text, token)
+def test_the_judge_knows_what_lark_takes(
+    judge: Judge, text: str, rest: str, token: bytes, taken: bool
+) -> None:
+    """The text is part of a sentence, which ends with the rest."""
+    (place,) = judge.places(text + rest, [len(text)])
+    more = judge.taken(place, token)
     assert (more is not None) == taken
-    if more is not None:
-        assert judge.confirmed(text.encode() + token, more)
+    assert more is None or judge.confirmed(text.encode() + token, more)
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "confirmed"),
-    [
+def test_a_find_is_confirmed_only_by_what_lark_takes(judge: Judge) -> None:
+    for text, more, confirmed in (
         (b"let x = 1 +", b"", True),
         (b"let x = 1 + +", b"", False),
         (b"let x = 1 $", b"", False),
         (b"let x = 1;", b"$", True),  # what follows need not be lexed
         (b'let x = "', b"", False),
         (b'let x = "', b'"', True),
-    ],
-)
-def test_a_find_is_confirmed_only_by_what_lark_takes(
-    judge: Judge, text: bytes, more: bytes, confirmed: bool
-) -> None:
-    assert judge.confirmed(text, more) is confirmed
+    ):
+        assert judge.confirmed(text, more) is confirmed
 
 
 def test_openings_that_are_never_closed_are_told_apart(judge: Judge) -> None:
@@ -140,15 +127,15 @@ def test_wrong_masks_are_found(compiled: Any, judge: Judge) -> None:
 
 
 def test_following_says_where_a_file_fails(compiled: Any, narrow: Any) -> None:
-    def failure(grammar: Any, some: list[int]) -> str:
-        return lark_checks.follow(grammar, "a", some, "longest match").failure
-
     ids = workloads.token_sequences(compiled.vocabulary, TEXT.encode(), "0")[0]
     whole = lark_checks.Followed("a", "longest match", len(ids), "")
     assert lark_checks.follow(compiled, "a", ids, "longest match") == whole
-    assert "at byte 12, b'+'" in failure(narrow, ids)
-    assert "the mask refuses it, accept_token gives False" in failure(narrow, ids)
-    assert "at the end" in failure(compiled, ids[:3])
+    for grammar, some, words in (
+        (narrow, ids, "at byte 12, b'+'"),
+        (narrow, ids, "the mask refuses it, accept_token gives False"),
+        (compiled, ids[:3], "at the end"),
+    ):
+        assert words in lark_checks.follow(grammar, "a", some, "longest match").failure
 
 
 def run(tmp_path: Path, vocabulary: Vocabulary, *arguments: str, status: int = 0) -> tuple[str, Any]:
@@ -172,12 +159,9 @@ def test_the_command_checks_times_and_writes(
     output, record = run(tmp_path, vocabulary, *small)
     (row,) = record["rows"]
     assert (row["grammar"], row["vocabulary"], row["exact"], row["files"]) == ("made", "made", True, 4)
-    assert row["failed"] == row["judged"]["unsound"] == []
-    assert row["judged"]["refused"] > 0
-    assert row["building"]["classes"] > 5
-    assert row["calls"]["mask, new document"]["calls"] > 0
-    assert row["batches"]["mask a row, repeated"]["count"] > 0
-    assert row["held"] > 1000
+    assert row["failed"] == row["judged"]["unsound"] == [] and row["judged"]["refused"] > 0
+    assert row["calls"]["mask, new document"]["calls"] > 0 < row["building"]["classes"]
+    assert row["batches"]["mask a row, repeated"]["count"] > 0 and row["held"] > 1000
     assert "8 of 8" in output
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -29,16 +31,18 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]
 
 def test_ways_are_compared_and_timed(run: Callable[[int], Any]) -> None:
     record = run(0)
-    assert not record["differences"]
-    assert record["rows"] == 1 + 5 + 4 * (1 + 5)
-    assert [(row["size"], row["drafts"]) for row in record["steps"]] == [(1, 0), (5, 0), (1, 3), (5, 3)]
-    for row in record["steps"]:
-        ways = [name for name in row if name not in ("size", "drafts")]
+    assert not record["differences"] and record["rows"] == 1 + 5 + 4 * (1 + 5)
+    assert [(row.pop("size"), row.pop("drafts")) for row in record["steps"]] == [
+        (1, 0),
+        (5, 0),
+        (1, 3),
+        (5, 3),
+    ]
+    for ways in record["steps"]:
         assert {"ours, one call", "ours, row by row", "XGrammar, row by row"} < {*ways}
-        for name in ways:
-            assert {regime: one["wall"]["count"] for regime, one in row[name].items()} == {
-                "warm": 2, "cold": 1, "busy": 1
-            }  # fmt: skip
+        for way in ways.values():
+            counts = {regime: one["wall"]["count"] for regime, one in way.items()}
+            assert counts == {"warm": 2, "cold": 1, "busy": 1}
 
 
 def test_a_difference_is_told(run: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +60,6 @@ def test_a_difference_is_told(run: Callable[[int], Any], monkeypatch: pytest.Mon
 
 TEXTS = [b"1", b"2", b"12", b"a", b""]
 IDS = [0, 2, 0]
-ENGINES = ("ours", "XGrammar")
 PAUSE = 0.004
 
 
@@ -69,23 +72,17 @@ def compiled_by(regex: str) -> tuple[Any, Any]:
 @pytest.mark.kernels
 def test_calls_come_after_other_work_and_are_timed_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     cold = ColdCaches(0.0, touched=1 << 20)
-    touched: list[int] = []
-
-    def touch() -> None:
-        touched.append(1)
-        time.sleep(PAUSE)
-
+    touch = Mock(side_effect=lambda: time.sleep(PAUSE))
     monkeypatch.setattr(cold, "_touch", touch)
     cold.add(*compiled_by("[0-9]+"), IDS)
     spreads = cold.spreads()
     assert len(spreads) == 12 and "mask, llguidance, cold" not in spreads
-    for engine in ENGINES:
-        for what in ("mask", "token"):
-            assert spreads[f"{what}, {engine}, warm"].count == 10 * len(IDS)
-            assert spreads[f"{what}, {engine}, cold"].count == 2 * len(IDS)
-            assert spreads[f"{what}, {engine}, cold"].p50 < PAUSE
+    for what, engine in product(("mask", "token"), ("ours", "XGrammar")):
+        assert spreads[f"{what}, {engine}, warm"].count == 10 * len(IDS)
+        assert spreads[f"{what}, {engine}, cold"].count == 2 * len(IDS)
+        assert spreads[f"{what}, {engine}, cold"].p50 < PAUSE
     # masks and tokens of two engines in two rounds, and ten batches of each
-    assert len(touched) == 2 * 2 * 2 * len(IDS) + 2 * 10
+    assert touch.call_count == 2 * 2 * 2 * len(IDS) + 2 * 10
 
 
 @pytest.mark.kernels
