@@ -132,11 +132,9 @@ class Mixer:
     def _changed(self, instance: Any) -> Any:
         found = [copy.deepcopy(instance)]
         for _ in range(self._chance.choice((1, 1, 2, 3))):
-            places: list[tuple[Any, Any]] = [
-                (one, key) for one in values(found) if isinstance(one, dict) for key in one
-            ]
-            places += [
-                (one, key) for one in values(found) if isinstance(one, list) for key in range(len(one))
+            inner = [one for one in values(found) if isinstance(one, (dict, list))]
+            places = [
+                (one, key) for one in inner for key in (one if isinstance(one, dict) else range(len(one)))
             ]
             place, key = self._chance.choice(places)
             place[key] = self._near(place[key])
