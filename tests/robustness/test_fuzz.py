@@ -17,8 +17,7 @@ from typer.testing import CliRunner
 from bench.reporting import others
 from hybrid import GrammarMatcher
 from hybrid.classifier.follower import ClassifierFollower
-from tests.robustness.fuzz.__main__ import app
-from tests.robustness.fuzz.command import PLAIN_ALONE, Fuzzer
+from tests.robustness.fuzz.__main__ import PLAIN_ALONE, Fuzzer, app
 from tests.robustness.fuzz.grammars import Drawn
 from tests.robustness.fuzz.inputs import KINDS, SPARSE, Case, draw_case
 from tests.robustness.fuzz.run import program, run_case
@@ -207,7 +206,7 @@ def test_children_run_cases_and_are_ended() -> None:
 
 
 def test_the_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr("tests.robustness.fuzz.command.Worker", Here)
+    monkeypatch.setattr("tests.robustness.fuzz.__main__.Worker", Here)
 
     def run(*arguments: str) -> Any:
         return CliRunner().invoke(app, [*arguments, "--real-share", "0"])
