@@ -69,6 +69,9 @@ def test_all_measurements(tmp_path: Path, vocabulary: Vocabulary, monkeypatch: p
     # plain XGrammar computed only as many masks as the bound allows, our strategies computed all
     assert 20 <= summary["masks"] - 30 < 50
     assert summary["our_masks"] - 60 > summary["masks"] - 30
+    for row in record["rows"]:
+        assert (row["accepted"] == row["tokens"]) == row["complete"]
+        assert row["mask"]["count"] == row["plain_mask"]["count"] == row["masks"]
     cuts = [row["name"].split(", ")[1] for row in record["rows"]]
     assert abs(cuts.count("longest match") - cuts.count("random cuts")) <= 1, "a bound leaves out samples"
     measured = summary["measured"]

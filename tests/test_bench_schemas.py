@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 import xgrammar
@@ -189,15 +189,15 @@ def test_xgrammar_meets_nothing_but_the_schemas_in_its_best_state(
 
 
 def test_a_document_is_timed_to_its_end_or_not_at_all() -> None:
-    for ids, is_complete, is_timed in (
-        ([1, 2, 3], True, True),
-        ([1, 9, 2], True, False),
-        ([1], False, False),
-    ):
-        one = Request(first_mask=10.0, first_mask_cpu=5.0)
-        calls = Calls(lambda: None, lambda token: token < 9, Mock(return_value=is_complete))
-        assert run_document(one, calls, ids) == is_timed
-        assert (10.0 < (one.document or 0.0) < 11.0 and len(one.mask) == len(one.token) == 3) == is_timed
+    for ids, is_complete, is_timed in (([1, 2, 3], True, True), ([1, 9], True, False), ([1], False, False)):
+        one, accept = Request(first_mask=10.0, first_mask_cpu=5.0), Mock(side_effect=lambda token: token < 9)
+        assert run_document(one, Calls(Mock(), accept, Mock(return_value=is_complete)), ids) == is_timed
+        assert accept.mock_calls == [call(token) for token in ids]
+        if is_timed:
+            assert 10.0 < (one.document or 0.0) < 11.0 and 5.0 < (one.document_cpu or 0.0) < 6.0
+            assert len(one.mask) == len(one.token) == 3
+        else:
+            assert one.document is None
 
 
 def test_an_engine_that_fails_without_raising_is_refused() -> None:
@@ -318,7 +318,7 @@ def test_another_xgrammar_serves_the_same_schemas(run_schemas: Ran, tmp_path: Pa
         for time_of in ("first_mask", "document"):
             assert (there[time_of] is None) == (here[time_of] is None)
         assert there["mask"]["count"] == here["mask"]["count"]
-    assert f"{name} (4 schemas)" in path.read_text()
+    assert f"{name} (4 schemas)" in path.read_text() and path.stat().st_size < 50_000
 
 
 def test_strategies_beside_each_other(vocabulary_file: str, schema_folder: Path, tmp_path: Path) -> None:
