@@ -61,7 +61,7 @@ def narrow(vocabulary: Vocabulary) -> Any:
 @pytest.mark.parametrize(
     ("text", "rest", "token", "taken"),
     [
-        ("", "", b"le", True),  # only with the rest of the keyword
+        ("let x1 = 12;", "", b"le", True),  # only with the rest of the keyword
         ("", "", b"m", False),
         ("let x1 = 12", ";", b"3", True),  # the number continues
         ("let x1 = 12", ";", b" 3", False),
