@@ -139,8 +139,11 @@ class ExactSchemaRequest(Request):
         text = _schema_of(self.schema)
         if not isinstance(text, str):
             text = schema_text(text, self.options).text  # a model class is asked only once
-        flags = {name: flag(getattr(self, name), name) for name in ("strict", "relax", "assert_formats")}
-        return {**flags, "schema": text, "registry": documents_of(self.registry)}
+        return {
+            "schema": text, "strict": flag(self.strict, "strict"), "relax": flag(self.relax, "relax"),
+            "assert_formats": flag(self.assert_formats, "assert_formats"),
+            "registry": documents_of(self.registry),
+        }  # fmt: skip
 
     @property
     def key(self) -> tuple[Any, ...]:
