@@ -8,7 +8,6 @@ of frames in `equivalence.parser`.
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -224,20 +223,6 @@ def test_masks_are_those_with_a_state_for_each_length(name: str, monkeypatch: py
         assert matchers[0].is_terminated() == matchers[1].is_terminated()
 
 
-def test_the_bound_is_exact() -> None:
-    grammar = compiled(URI)
-    for length in (2082, 2083, 2084):
-        text = json.dumps("https://a.b/" + "c" * (length - 12))
-        assert GrammarMatcher(grammar).accept_string(text) == (length <= 2083)
-
-
-def test_a_url_takes_a_few_states() -> None:
-    grammar = grammar_of_schema(URI)
-    few, many = (build_network(reading, token_bytes=64) for reading in (grammar.counted, grammar.read))
-    assert few.n_states < 300 and many.n_states > 60_000
-    assert few.nbytes * 100 < many.nbytes
-
-
 # --- What such grammars do not have ------------------------------------------------------------------------
 
 
@@ -256,14 +241,6 @@ def test_there_are_no_classes(tmp_path: Path) -> None:
     network = build_network(grammar_of_schema(SLUG).counted, token_bytes=64)
     with pytest.raises(UnsupportedGrammar, match=r"counts the characters"):
         network.below()
-
-
-def test_other_strategies_have_a_state_for_each_length() -> None:
-    matchers = [GrammarMatcher(compiled(SLUG, strategy=name)) for name in ("auto", "classifier", "engine")]
-    assert has_counted(matchers[0].compiled_grammar)
-    assert all(matcher.accept_string(b'"' + b"ab-" * 199) for matcher in matchers)
-    first, *others = (mask_of(matcher) for matcher in matchers)
-    assert others == [first, first]
 
 
 @pytest.mark.parametrize("name", [name for name in SCHEMAS if "URL" not in name and "beside" not in name])

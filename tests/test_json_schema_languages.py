@@ -65,11 +65,10 @@ def test_bounds_of_repeats_have_any_number_of_digits() -> None:
 
 
 @pytest.mark.parametrize("part", ["a{", "a{1", "a", "a+", "(a)"])
-def test_parsing_a_pattern_looks_at_the_deadline(part: str) -> None:
+@pytest.mark.parametrize("shape", ["{}", "[{}]"])
+def test_parsing_a_pattern_looks_at_the_deadline(part: str, shape: str) -> None:
     with pytest.raises(BudgetExceeded):
-        with_deadline(Deadline(0.02), lambda: parse(part * 300_000))
-    with pytest.raises(BudgetExceeded):
-        with_deadline(Deadline(0.02), lambda: parse(f"[{part * 300_000}]"))
+        with_deadline(Deadline(0.02), lambda: parse(shape.format(part * 300_000)))
 
 
 @pytest.mark.parametrize("source", PATTERNS)
@@ -432,18 +431,6 @@ def accepts(automaton: Automaton, state: int, text: str) -> bool:
     return state >= 0 and automaton.accepting[state]
 
 
-@given(st.sets(st.text("abc", max_size=4), max_size=8))
-def test_words_are_what_minimising_their_trie_makes(texts: set[str]) -> None:
-    prefixes = sorted(
-        {text[:i] for text in texts for i in range(len(text) + 1)} | {""}, key=lambda one: (len(one), one)
-    )
-    number = {prefix: i for i, prefix in enumerate(prefixes)}
-    rows: list[list[tuple[int, int, int]]] = [[] for _ in prefixes]
-    for prefix in prefixes[1:]:
-        rows[number[prefix[:-1]]].append((ord(prefix[-1]), ord(prefix[-1]), number[prefix]))
-    assert words(sorted(texts)) == minimal(rows, [prefix in texts for prefix in prefixes])
-
-
 @given(st.sets(st.integers(0, 20), max_size=12))
 def test_single_characters_are_what_minimising_makes(codes: set[int]) -> None:
     rows = [[(code, code, 1) for code in codes], []]
@@ -454,7 +441,5 @@ def test_reading_a_pattern_looks_at_the_deadline() -> None:
     """A pattern of 20,000 alternatives took two seconds more than the schema had."""
     tree, over = parse("ab|[cd]e"), Deadline()
     over.cancel()
-    with pytest.raises(BudgetExceeded):
-        with_deadline(over, lambda: parse("ab|[cd]e"))
     with pytest.raises(BudgetExceeded):
         with_deadline(over, lambda: _Builder(Terms()).term(tree, ALL, "start"))

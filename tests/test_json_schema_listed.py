@@ -18,8 +18,7 @@ import jsonschema
 import pytest
 
 from bench.tools import tool, tool_choice
-from hybrid import GrammarCompiler, GrammarMatcher
-from tests.test_json_schema_meaning import BYTES, compiled_bytes, written
+from tests.test_json_schema_meaning import compiled_bytes, written
 
 VALUES: list[Any] = ["a", "b", "ab", 1, 1.5, 10, True, False, None, "1", "true", 0, "", "c"]
 
@@ -87,12 +86,3 @@ def test_as_many_tools_as_servers_send(count: int) -> None:
         other, _, _ = tool((number + 1) % count)
         assert written(grammar, json.dumps([{"name": name, "parameters": arguments}]))
         assert not written(grammar, json.dumps([{"name": other, "parameters": {**arguments, "unknown": 1}}]))
-
-
-@pytest.mark.parametrize("strategy", ["auto", "representatives"])
-def test_half_of_a_surrogate_pair_is_written_as_an_escape_only(strategy: Any) -> None:
-    """XGrammar writes it as three bytes that are not UTF-8."""
-    compiler = GrammarCompiler(BYTES, semantics="json-schema", strategy=strategy)
-    matcher = GrammarMatcher(compiler.compile_json_schema({"const": "\ud800"}))
-    assert not matcher.accept_string(b'"\xed\xa0\x80')
-    assert matcher.accept_string(b'"\\ud800"')
