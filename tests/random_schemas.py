@@ -9,6 +9,8 @@ Limits: few keys, short strings and small numbers, so that instances often satis
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonschema
@@ -36,41 +38,40 @@ _KEYWORDS = (
 )  # fmt: skip
 
 
-def random_schema(chance: random.Random, depth: int) -> dict[str, Any]:
-    """Return a schema with two definitions, to which it may refer."""
-    found = _schema(chance, depth)
+def random_schema(chance: random.Random, depth: int, keywords: tuple[str, ...] = _KEYWORDS) -> dict[str, Any]:
+    """Return a schema of some keywords with two definitions, to which it may refer."""
+    found, *others = (_schema(chance, depth - less, keywords) for less in (0, 1, 2))
     root = dict(found) if isinstance(found, dict) else {"not": {}} if found is False else {}
-    root["$defs"] = {"x": _schema(chance, depth - 1), "y": _schema(chance, depth - 2)}
-    return root
+    return root | {"$defs": dict(zip("xy", others, strict=True))}
 
 
-def _schema(chance: random.Random, depth: int) -> Any:
+def _schema(chance: random.Random, depth: int, keywords: tuple[str, ...]) -> Any:
     if depth <= 0 or chance.random() < 0.06:
         return chance.choice(_SIMPLE)
     found: dict[str, Any] = {}
     for _ in range(chance.choice((1, 1, 2, 2, 3, 4))):
-        found |= _keyword(chance, chance.choice(_KEYWORDS), depth - 1)
+        found |= _keyword(chance, chance.choice(keywords), partial(_schema, chance, depth - 1, keywords))
     return found
 
 
-def _keyword(chance: random.Random, keyword: str, depth: int) -> dict[str, Any]:
-    """Return a keyword with its value, and sometimes with related keywords."""
+def _keyword(chance: random.Random, keyword: str, inner: Callable[[], Any]) -> dict[str, Any]:
+    """Return a keyword with its value, and sometimes with related keywords; `inner` draws subschemas."""
     if keyword in _COUNTS:
         return {keyword: chance.randint(0, 3)}
     if keyword in _ONE_SCHEMA:
         beside = {
             name: chance.randint(0, 2) for name in ("minContains", "maxContains") if chance.random() < 0.3
         }
-        return {keyword: _schema(chance, depth), **(beside if keyword == "contains" else {})}
+        return {keyword: inner(), **(beside if keyword == "contains" else {})}
     if keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
-        return {keyword: [_schema(chance, depth) for _ in range(chance.randint(1, 3))]}
+        return {keyword: [inner() for _ in range(chance.randint(1, 3))]}
     if keyword == "if":
         sides = [name for name in ("then", "else") if chance.random() < 0.7]
-        return {"if": _schema(chance, depth), **{name: _schema(chance, depth) for name in sides}}
+        return {"if": inner(), **{name: inner() for name in sides}}
     if keyword in ("properties", "dependentSchemas", "patternProperties"):
         names = ("^a", "b$", "c", "^[ab]+$") if keyword == "patternProperties" else KEYS
         chosen = chance.sample(names, chance.randint(1, 3))
-        return {keyword: {name: _schema(chance, depth) for name in chosen}}
+        return {keyword: {name: inner() for name in chosen}}
     return {keyword: _value(chance, keyword)}
 
 

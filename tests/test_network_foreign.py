@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
-import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
@@ -21,6 +21,7 @@ from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build, build_network, foreign, optimised
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.vocabulary import Vocabulary
+from tests.test_interrupts import interrupted
 from tests.test_network import SMALL, arrays, assert_same_classes, network, strings
 
 pytestmark = pytest.mark.kernels
@@ -106,29 +107,13 @@ def test_a_long_repeat_in_whose_place_something_else_may_be_read(pattern: str, t
 
 
 def test_ctrl_c_leaves_nobody_else_to_ask_for_automata() -> None:
-    """Ctrl-C restores the usual source of automata, wherever it comes: at each call and return."""
-    left, n_interrupted, here = 0, 0, sys._getframe()
-
-    def interrupt(frame: Any, event: str, function: Any) -> None:
-        nonlocal left
-        if frame is here:
-            return
-        left -= 1
-        if left < 0:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    for n_events in range(100):
-        left = n_events
-        sys.setprofile(interrupt)
-        try:
-            optimised.optimised_by(lambda wanted: None, lambda: None)
-        except KeyboardInterrupt:
-            n_interrupted += 1
-        finally:
-            sys.setprofile(None)
+    """Ctrl-C restores the usual source of automata, wherever it comes."""
+    call = partial(optimised.optimised_by, lambda wanted: None, lambda: None)
+    were_interrupted = []
+    for was_interrupted in interrupted(lambda: call, 100):
+        were_interrupted.append(was_interrupted)
         assert optimised._optimise.get() is optimised.optimised_text
-    assert 5 < n_interrupted < 100
+    assert sum(were_interrupted) > 1
 
 
 def test_tables_of_grammars_before_do_not_matter() -> None:
