@@ -288,6 +288,13 @@ def test_many_at_once() -> None:
         ("start: a | b\na: X\nb: X\nX: /x/", "Reduce/Reduce"),
         ("start: /(/", "Lark refuses"),
         ("start: %", "Lark refuses"),
+        *(
+            (f"start: {text}", "Lark refuses")
+            for text in (
+                "A~5..2\nA: /a/", f"A~{'9' * 5000}\nA: /a/", "t{A}\nA: /a/", "t{A, A}\nt{x}: x\nA: /a/",
+                'A\nA: B\nB: A "b"',
+            )
+        ),
         ('start: X\nX: "x"?', "zero-width"),
         ("%import .secrets.TOKEN\nstart: TOKEN", "imports from other files"),
         ("%import.secrets (TOKEN)\nstart: TOKEN", "imports from other files"),
@@ -297,7 +304,7 @@ def test_many_at_once() -> None:
         ("start: X\n%declare X", "terminal X"),
         ("start: PAIR\nPAIR: /(?P<one>a|b)(?P=one)/", "terminal PAIR"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused_is_said_in_larks_words_or_by_name(text: str, message: str) -> None:
     error = UnsupportedGrammar if message.startswith("terminal") else GrammarError
     with pytest.raises(error, match=message):

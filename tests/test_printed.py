@@ -23,7 +23,6 @@ from equivalence.network.grammar_reader import ParsedGrammar, read_grammar, read
 from hybrid import GrammarCompiler, Vocabulary
 from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.compile.settings import Settings
-from hybrid.testing.mask_comparison import compare_along
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS
 from tests.conftest import load_cases
@@ -229,18 +228,6 @@ def test_an_xgrammar_that_prints_otherwise_is_serialised(monkeypatch: pytest.Mon
             assert read_printed(grammar, False) is None
     grammar_reader._prints_as_known.cache_clear()
     assert read_printed(grammar, False) is not None
-
-
-@pytest.mark.parametrize(
-    "schema", [{"enum": ["a^b", "^", "a\0b"]}, {"type": "string", "maxLength": 3}, {"const": "^"}]
-)
-def test_masks_of_schemas_with_zero_bytes_and_carets_are_exact(schema: dict[str, Any]) -> None:
-    tokens = [bytes([byte]) for byte in range(256)] + [b"a^", b'"a', b'b"', b"^b"]
-    tokens += [b"x%d" % number for number in range(27)] + [b"</s>"]  # fills whole words of a mask
-    vocabulary = Vocabulary(tokens, special_token_ids=[287], stop_token_ids=[287])
-    text = json.dumps(schema)
-    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_json_schema(text)
-    assert compare_along(GrammarCompiler(vocabulary).compile_json_schema(text), plain, b'"a^b"').exact
 
 
 def test_a_printed_grammar_is_not_serialised_before_somebody_asks() -> None:

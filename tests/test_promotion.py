@@ -66,15 +66,6 @@ def promotions(compiler: GrammarCompiler) -> tuple[int, int]:
     return found["done"], found["given_up"]
 
 
-@pytest.mark.parametrize("options", [{}, {"on_demand": True}, {"strategy": "classifier", "on_demand": True}])
-def test_use_alone_never_promotes(options: dict[str, Any]) -> None:
-    compiler = GrammarCompiler(VOCABULARY, **options)
-    compiled = compiler.compile_grammar(NESTED)
-    for seed in range(10):
-        masks_along(compiled, seed)
-    assert promotions(compiler) == (0, 0) and not is_complete(compiled)
-
-
 def test_matchers_go_on_meanwhile(small_pieces: None) -> None:
     """Many threads, a batch, a fork and a rollback must work during a promotion."""
     wanted = {

@@ -165,38 +165,29 @@ def test_texts_without_end(ebnf: str, wanted: bool) -> None:
         assert matcher_of(ebnf, vocabulary, strategy).find_jump_forward_string() == forced
 
 
-@pytest.mark.parametrize("strategy", ["representatives", "engine"])
-def test_forced_text_is_not_followed_in_the_middle_of_an_endless_text(strategy: str) -> None:
-    matcher = matcher_of('root ::= "b" p\np ::= "a" p', vocabulary_of([b"a", b"b"]), strategy)
-    assert matcher.accept_string("ba")
-    assert matcher.find_jump_forward_string() == ""
+FORCED: list[tuple[str, list[int], str]] = [  # a grammar, ids that are read, and the text that is forced then
+    ('root ::= "b" p\np ::= "a" p', [1, 0], ""),  # in the middle of an endless text
+    ('root ::= "a" root | Token(2)', [], ""),  # forced text ignores ids, and would not end
+    ('root ::= "a" p\np ::= "b" p | Token(2) root', [], ""),
+    ('root ::= "a"+ Token(2)', [], ""),
+    ('root ::= [ab] "a"{2,} Token(2)', [], ""),
+    ('root ::= Regex("a+") Token(2)', [], ""),
+    ('root ::= r Token(2)\nr ::= r "a" | "b"', [], ""),
+    ('root ::= r Token(2)\nr ::= r "a" | [ab] Token(2)', [0, 2], ""),
+    ('root ::= "a" Token(2) [a]* Token(2)', [0, 2], ""),
+    ('root ::= "a" p{0,2} root | Token(2)\np ::= Token(1)', [], ""),
+    ('root ::= "b" ("a" Token(2))* Token(2)', [], "b" if dialect.JOINS_TOKENS else "ba"),
+    ('root ::= "a" [ab]* Token(2)', [], "a"),
+    ('root ::= "ab" Token(2) "b"', [], "ab"),
+    ('root ::= "a" p Token(2)\np ::= "b" | ExcludeToken(2)', [], "a" if dialect.JOINS_TOKENS else "ab"),
+]
 
 
 @pytest.mark.parametrize(
-    ("ebnf", "forced"),
-    [
-        ('root ::= "a" root | Token(2)', ""),  # forced text ignores ids, and would not end
-        ('root ::= "a" p\np ::= "b" p | Token(2) root', ""),
-        ('root ::= "a"+ Token(2)', ""),
-        ('root ::= [ab] "a"{2,} Token(2)', ""),
-        ('root ::= Regex("a+") Token(2)', ""),
-        ('root ::= r Token(2)\nr ::= r "a" | "b"', ""),
-        ('root ::= "a" p{0,2} root | Token(2)\np ::= Token(1)', ""),
-        ('root ::= "b" ("a" Token(2))* Token(2)', "b" if dialect.JOINS_TOKENS else "ba"),
-        ('root ::= "a" [ab]* Token(2)', "a"),
-        ('root ::= "ab" Token(2) "b"', "ab"),
-        ('root ::= "a" p Token(2)\np ::= "b" | ExcludeToken(2)', "a" if dialect.JOINS_TOKENS else "ab"),
-    ],
+    ("strategy", "ebnf", "read", "forced"),
+    [("representatives", *FORCED[0]), *(("engine", *row) for row in FORCED)],
 )
-def test_forced_text_before_ids_ends(ebnf: str, forced: str) -> None:
-    matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), "engine")
+def test_forced_text_ends(strategy: str, ebnf: str, read: list[int], forced: str) -> None:
+    matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), strategy)
+    assert all(map(matcher.accept_token, read))
     assert matcher.find_jump_forward_string() == forced
-
-
-@pytest.mark.parametrize(
-    "ebnf", ['root ::= r Token(2)\nr ::= r "a" | [ab] Token(2)', 'root ::= "a" Token(2) [a]* Token(2)']
-)
-def test_forced_text_after_ids_ends(ebnf: str) -> None:
-    matcher = matcher_of(ebnf, vocabulary_of([b"a", b"b", b"<x>"]), "engine")
-    assert matcher.accept_token(0) and matcher.accept_token(2)
-    assert matcher.find_jump_forward_string() == ""
