@@ -64,29 +64,68 @@ def test_references_to_names_take_linear_time(keyword: str) -> None:
     assert time.process_time() - began < 10
 
 
-def test_formats_are_annotations_on_request():
-    assert not valid(DATE, "x")
-    assert valid(DATE, "x", formats=False)
-    assert not valid({**DATE, "maxLength": 3}, "abcd", formats=False)
-    assert not valid(DATE, 1, formats=False)
+def test_formats_are_annotations_on_request() -> None:
+    for one, instance, formats, expected in (
+        (DATE, "x", True, False), (DATE, "x", False, True), (DATE, 1, False, False),
+        ({**DATE, "maxLength": 3}, "abcd", False, False),
+    ):  # fmt: skip
+        assert valid(one, instance, formats=formats) == expected
     with pytest.raises(SchemaRefused, match="has no valid instance"):
         grammar_of_schema({"type": "string", "not": {"format": "date"}}, assert_formats=False)
 
 
-def test_a_registry_has_the_documents_that_references_lead_to():
-    schema = {"$ref": "http://x/a.json", "maximum": 9}
-    given = registry(a={"$ref": "b.json#/$defs/n"}, b={"$defs": {"n": {"type": "integer"}}})
-    assert valid(schema, 9, given)
-    assert not valid(schema, 10, given)
-    assert not valid(schema, "x", given)
-    with pytest.raises(SchemaRefused, match=r"'http://x/a.json', a document that `registry=` does not have"):
-        grammar_of_schema(schema)
+INTEGER, STRING = {"type": "integer"}, {"type": "string"}
+OUTER = {"properties": {"a": {
+    "$id": "inner", "items": {"$dynamicRef": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}},
+    "$defs": {"x": {"$dynamicAnchor": "x", **STRING}}}  # fmt: skip
 
 
-def test_nothing_is_fetched():
+def recursive(is_anchor: bool) -> Any:
+    inner = {"$id": "inner", "$recursiveAnchor": is_anchor, "properties": {"a": {"$recursiveRef": "#"}}}
+    return {
+        "$schema": "https://json-schema.org/draft/2019-09/schema", "$id": "http://x/outer",
+        "$recursiveAnchor": True, "$ref": "inner", "required": ["b"], "$defs": {"i": inner},
+    }  # fmt: skip
+
+
+REFERENCES: list[tuple[str, Any, list[Any], list[Any]]] = [
+    ("a document that leads to another", {"$ref": "http://x/a.json", "maximum": 9}, [9], [10, "x"]),
+    ("an id counts once however it is reached",
+     {"$id": "http://x/root.json", "properties": {"a": {"$ref": "#/$defs/part"}, "b": {"$ref": "folder/"}},
+      "$defs": {"part": {"$id": "folder/", "items": {"$ref": "item.json"}}}},
+     [{"a": [1]}, {"b": [1]}], [{"a": ["x"]}, {"b": ["x"]}]),
+    ("a schema around another is on the way to it", OUTER, [{"a": ["x"]}], [{"a": [1]}]),
+    ("also if it has an id", {"$id": "http://x/outer", **OUTER}, [{"a": ["x"]}], [{"a": [1]}]),
+    ("plain references to dynamic anchors are plain",
+     {"$id": "http://x/o", "$ref": "inner", "$defs": {
+         "i": {"$id": "inner", "items": {"$ref": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}},
+         "x": {"$dynamicAnchor": "x", **STRING}}}, [[1]], []),
+    ("recursive references mean the outermost schema", recursive(True), [{"a": {"b": 1}, "b": 1}],
+     [{"a": {}, "b": 1}]),
+    ("unless the inner one is no anchor", recursive(False), [{"a": {}, "b": 1}], []),
+    ("the metaschema of the draft", {"$ref": DRAFT},
+     [{"properties": {"a": {"minLength": 1}}}], [{"properties": {"a": {"minLength": "x"}}}]),
+    *(("the name of the latest draft", {"$schema": named, "prefixItems": [STRING]}, [["x"]], [[1]])
+      for named in ("http://json-schema.org/schema#", "https://json-schema.org/schema")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"), [row[1:] for row in REFERENCES], ids=[row[0] for row in REFERENCES]
+)
+def test_what_references_mean(schema: Any, good: list[Any], bad: list[Any]) -> None:
+    documents = {"a": {"$ref": "b.json#/$defs/n"}, "b": {"$defs": {"n": INTEGER}}, "folder/item": INTEGER}
+    given = registry(**documents)
+    assert [one for one in (*good, *bad) if valid(schema, one, given)] == good
+
+
+def test_nothing_is_fetched() -> None:
     given = referencing.Registry(retrieve=lambda uri: pytest.fail(uri))  # type: ignore[call-arg]
-    with pytest.raises(SchemaRefused, match="`registry=` does not have"):
-        grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents_of(given))
+    for documents in (documents_of(None), documents_of(given)):
+        with pytest.raises(
+            SchemaRefused, match=r"'http://x/a.json', a document that `registry=` does not have"
+        ):
+            grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents)
 
 
 def test_documents_of_another_draft_are_refused():
@@ -123,20 +162,6 @@ def test_documents_are_read_as_json(document: Any, good: Any, bad: Any) -> None:
     assert [valid({"$ref": "http://x/a.json"}, one, given) for one in (good, bad)] == [True, False]
 
 
-def test_an_id_counts_once_however_it_is_reached():
-    schema = {
-        "$id": "http://x/root.json",
-        "properties": {"a": {"$ref": "#/$defs/part"}, "b": {"$ref": "folder/"}},
-        "$defs": {"part": {"$id": "folder/", "items": {"$ref": "item.json"}}},
-    }
-    given = referencing.Registry().with_resource(
-        "http://x/folder/item.json", DRAFT202012.create_resource({"type": "integer"})
-    )
-    for name in "ab":
-        assert valid(schema, {name: [1]}, given)
-        assert not valid(schema, {name: ["x"]}, given)
-
-
 @pytest.mark.parametrize("name", ["HTTP://x/a", "http://x/a?", "file:///a/../b"])
 def test_an_address_that_is_not_in_its_normal_form_counts_once(name: str) -> None:
     part = {"$id": name, "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
@@ -168,38 +193,6 @@ def test_dynamic_references_mean_the_outermost_anchor():
             {"t": {"children": [{"children": [1]}]}},
         ):
             assert valid(schema, instance, given) == validator.is_valid(instance), instance
-
-
-def test_a_schema_around_another_is_on_the_way_to_it():
-    inner = {"$id": "inner", "items": {"$dynamicRef": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}
-    schema = {"$defs": {"x": {"$dynamicAnchor": "x", "type": "string"}}, "properties": {"a": inner}}
-    for root in ({}, {"$id": "http://x/outer"}):
-        assert valid({**root, **schema}, {"a": ["x"]})
-        assert not valid({**root, **schema}, {"a": [1]})
-
-
-def test_plain_references_to_dynamic_anchors_are_plain():
-    inner = {"$id": "inner", "items": {"$ref": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}
-    other = {"$dynamicAnchor": "x", "type": "string"}
-    assert valid({"$id": "http://x/o", "$ref": "inner", "$defs": {"i": inner, "x": other}}, [1])
-
-
-def test_recursive_references_mean_the_outermost_schema():
-    draft = "https://json-schema.org/draft/2019-09/schema"
-    inner = {"$id": "inner", "$recursiveAnchor": True, "properties": {"a": {"$recursiveRef": "#"}}}
-    schema = {
-        "$schema": draft, "$id": "http://x/outer", "$recursiveAnchor": True, "$ref": "inner",
-        "required": ["b"], "$defs": {"i": inner},
-    }  # fmt: skip
-    assert valid(schema, {"a": {"b": 1}, "b": 1})
-    assert not valid(schema, {"a": {}, "b": 1})
-    inner["$recursiveAnchor"] = False
-    assert valid(schema, {"a": {}, "b": 1})
-
-
-def test_the_drafts_metaschema_can_be_referred_to():
-    assert valid({"$ref": DRAFT}, {"type": "string", "properties": {"a": {"minLength": 1}}})
-    assert not valid({"$ref": DRAFT}, {"properties": {"a": {"minLength": "x"}}})
 
 
 def metaschema(**vocabularies: bool) -> Any:
@@ -248,11 +241,6 @@ def test_other_metaschemas_are_refused(named: str, given: Any, message: str):
     assert (caught.value.keyword, caught.value.pointer) == ("$schema", "")
     relaxed = grammar_of_schema(schema, documents=documents_of(given), relax=True)
     assert [one.keyword for one in relaxed.left_out] == ["$schema"]
-
-
-def test_the_latest_draft_has_a_name():
-    for named in ("http://json-schema.org/schema#", "https://json-schema.org/schema"):
-        assert not valid({"$schema": named, "prefixItems": [{"type": "string"}]}, [1])
 
 
 def test_compilers_tell_what_was_given_apart(tmp_path: Path):
