@@ -76,24 +76,6 @@ def test_what_migrates_is_the_same(grammar: str) -> None:
         other.migrate_from(store, store.n_configurations + 1000)
 
 
-def test_what_a_store_refuses() -> None:
-    store = compiled_of(NESTED).classifier.session.store
-    for ask in (store.class_mask, store.is_whole, store.forced_byte):
-        for number in (-1, 1 << 40):
-            with pytest.raises(IndexError, match="there is no"):
-                ask(number)
-    with pytest.raises(IndexError, match="configuration"):
-        store.advance(store.n_configurations, 0)
-    for token in (-1, len(LETTERS)):
-        with pytest.raises(IndexError, match="token"):
-            store.advance(1, token)
-    with pytest.raises(IndexError, match="state"):
-        store.start(1 << 20, False)
-    numbers = np.ones(3, np.int64)
-    with pytest.raises(ValueError, match="the same length"):
-        store.class_masks(numbers, numbers[:2].copy())
-
-
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     """Any growth may be refused and repeated with more bytes: nothing is lost or left half made."""
     fixed = compiled_of(NESTED).classifier._fixed

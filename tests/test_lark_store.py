@@ -16,7 +16,7 @@ from hybrid import GrammarCompiler
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.lark import Fixed
 from hybrid.lark.store import Store
-from tests.classifiers import words_of
+from tests.classifiers import LETTERS, NESTED, compiled_of, words_of
 from tests.test_lark import vocabulary_of
 
 pytestmark = pytest.mark.kernels
@@ -94,24 +94,43 @@ def test_what_is_refused_stays_refused() -> None:
     assert not any(words_of(store, 0)) and store.stack(0).tolist() == []
 
 
-def test_what_is_not_in_the_tables_is_refused() -> None:
-    store = Store(fixed_of(), LIMIT)
+def of_xgrammar() -> Any:
+    return compiled_of(NESTED).classifier.session.store
+
+
+@pytest.mark.parametrize(
+    ("made", "n_tokens"),
+    [(lambda: Store(fixed_of(), LIMIT), VOCABULARY.size), (of_xgrammar, len(LETTERS))],
+    ids=["Lark", "XGrammar"],
+)
+def test_what_is_not_in_the_tables_is_refused(made: Callable[[], Any], n_tokens: int) -> None:
+    store, other = made(), made()
     asked: list[Callable[[int], Any]] = [
-        *(store.class_mask, store.is_whole, store.forced_byte, store.stack),
+        *(store.class_mask, store.is_whole, store.forced_byte),
         lambda number: store.advance(number, 0),
         lambda number: store.advance_text(number, b"a"),
         lambda number: store.class_masks(np.array([number]), np.empty(1, np.int64)),
-        lambda number: Store(fixed_of(), LIMIT).migrate_from(store, number),
+        lambda number: other.migrate_from(store, number),
     ]
     for ask, number in itertools.product(asked, (-1, store.n_configurations, 1 << 40)):
-        with pytest.raises(IndexError, match="no configuration"):
+        with pytest.raises((IndexError, ValueError), match=r"no (?:configuration|mask|stack)"):
             ask(number)
-    for token in (-1, VOCABULARY.size):
+    for token in (-1, n_tokens):
         with pytest.raises(IndexError, match="no token"):
-            store.advance(store.start(), token)
-    with pytest.raises(IndexError, match="no state"):
-        store.stacks.of(np.array([len(fixed_of().action)]))
-    with pytest.raises(IndexError, match="no stack"):
-        store.stacks.states(1 << 20)
-    with pytest.raises(ValueError, match="another grammar"):
-        Store(fixed_of('start: "a"'), LIMIT).migrate_from(store, store.start())
+            store.advance(1, token)
+    numbers = np.ones(3, np.int64)
+    with pytest.raises(ValueError, match="the same length"):
+        store.class_masks(numbers, numbers[:2].copy())
+
+
+def test_what_is_not_in_the_tables_of_one_kind_is_refused() -> None:
+    store = Store(fixed_of(), LIMIT)
+    for wrong, ask, message in (
+        (IndexError, lambda: store.stack(-1), "no configuration"),
+        (IndexError, lambda: store.stacks.of(np.array([len(fixed_of().action)])), "no state"),
+        (IndexError, lambda: store.stacks.states(1 << 20), "no stack"),
+        (ValueError, lambda: Store(fixed_of('start: "a"'), LIMIT).migrate_from(store, 1), "another grammar"),
+        (IndexError, lambda: of_xgrammar().start(1 << 20, False), "state"),
+    ):
+        with pytest.raises(wrong, match=message):
+            ask()

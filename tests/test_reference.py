@@ -26,40 +26,6 @@ def reference(ebnf: str) -> ReferenceGrammar:
 # --- Worked out by hand ----------------------------------------------------------------------------------
 
 
-def test_reachable_prefixes() -> None:
-    grammar = reference('root ::= "ab" | "cb"')
-    # After "a" and after "c" the same text is left, so only the first is listed.
-    assert grammar.reachable_prefixes([b"a", b"b", b"c"], limit=100) == [b"", b"a", b"ab"]
-    assert grammar.reachable_prefixes([b"ab", b"cb"], limit=100, alphabet=b"") == [b"", b"ab"]
-    assert grammar.reachable_prefixes([b"a", b"b", b"c"], limit=2) == [b"", b"a"]
-    # Recursion that leaves no work behind reaches finitely many stacks.
-    assert len(reference(LEFT).reachable_prefixes([b"a", b","], limit=50)) < 10
-    assert len(reference(NESTED).reachable_prefixes([b"(", b"a"], limit=50)) == 50
-
-
-def test_displacement_keys() -> None:
-    left, nested = reference(LEFT), reference(NESTED)
-    assert left.displacement_key(b"", b"a") == left.displacement_key(b"a", b",b,a")
-    assert left.displacement_key(b"", b"a") != left.displacement_key(b"", b"a,")
-    assert left.displacement_key(b"", b",") is None
-    assert nested.displacement_key(b"(", b"(a)") == nested.displacement_key(b"(", b"a")
-    assert nested.displacement_key(b"(", b"(") != nested.displacement_key(b"(")
-    # A call in last position leaves no stack symbol, but what lies below it stays.
-    tail = reference('root ::= "(" tail | "a"\ntail ::= root ")"')
-    assert tail.displacement_key(b"((") != tail.displacement_key(b"(")
-    # The stacks [c d] against the stacks [c] and [c d].
-    optional = reference('root ::= "a" p "d" | "b" p "d" | "b" p\np ::= "c"')
-    assert optional.displacement_key(b"a") != optional.displacement_key(b"b")
-
-
-def test_observed_classes() -> None:
-    grammar = reference(LEFT)
-    tokens = [b"a", b"b", b",", b"a,", b",a", b"c", b"", b"a"]
-    assert grammar.observed_acceptance_classes(tokens, limit=50) == [0, 0, 1, 0, 1, -1, -1, 0]
-    # "a," can be read wherever "a" can, but leaves an item to be read.
-    assert grammar.observed_displacement_classes(tokens, limit=50) == [0, 0, 1, 2, 3, -1, -1, 0]
-
-
 def test_displacement_depth_is_how_far_futures_are_compared() -> None:
     grammar = reference('root ::= "a" "xxy" | "b" "xxz"')
     tokens = [b"a", b"b", b"x", b"y", b"z"]
