@@ -293,6 +293,8 @@ def test_a_plan_takes_at_most_the_time_of_a_mask() -> None:
     for ask in (matcher.shortest_completion, lambda: matcher.can_complete_within(9)):
         with pytest.raises(BudgetExceeded, match="takes more than 1e-09 s"):
             ask()
+    matcher.compiled_grammar.completions.of((STOP,))._seconds = 30.0
+    assert spelled(matcher, matcher.shortest_completion()) == b"c"
 
 
 def test_a_prefix_does_not_count_as_a_part_of_the_completion(monkeypatch: pytest.MonkeyPatch) -> None:

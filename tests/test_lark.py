@@ -270,13 +270,6 @@ def test_an_artefact_is_the_same_in_every_process() -> None:
     assert printed_by(program, PYTHONHASHSEED=seed).strip() == digest()
 
 
-def test_many_at_once() -> None:
-    compiler = GrammarCompiler(VOCABULARY)
-    one, two = compiler.compile_many([("lark", CALCULATOR), ("lark", 'a: "x"', {"start": "a"})], 2)
-    assert one is compiler.compile_lark(CALCULATOR)
-    assert GrammarMatcher(two).find_jump_forward_string() == "x"
-
-
 # ---------------------------------------------------------------- what is refused
 
 

@@ -22,7 +22,7 @@ from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, StrategyError
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.json_schema import SchemaRefused, grammar_of_schema
+from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.places import places_of
 from hybrid.remembering.cursor import number, without_space
 from hybrid.remembering.follower import _read
@@ -201,35 +201,6 @@ def test_an_item_is_refused_in_whatever_way_it_is_written() -> None:
         assert ends(matcher, f"[{first},{other}]")
 
 
-def test_what_was_taken_back_may_come_again() -> None:
-    """In this schema under a condition: the items are unique, or there are at most three."""
-    matcher = matcher_of(UNIQUE["unique, or short"])
-    for text in ('["a"', ', "a"', ',"b"'):
-        assert matcher.accept_string(text)
-    assert {TOKENS[one] for one in allowed(matcher)} >= {b"]", b" "}
-    assert not matcher.fork().accept_string(',"c"]') and matcher.fork().accept_string(" ]")
-    matcher.rollback(2)
-    assert matcher.accept_string(',"b","c","d"') and not matcher.fork().accept_string(',"b"')
-    assert matcher.accept_string(',"e"]') and matcher.is_completed()
-
-
-def test_more_steps_can_be_taken_back_than_cursors_are_kept() -> None:
-    text = '[[1],[2,2],{"a":[3],"b":"x"},"long text","other",[4]'
-    matchers = [matcher_of(UNIQUE["anything"]) for _ in range(2)]
-    for letter in text:
-        assert matchers[0].accept_string(letter)
-    twin = matchers[0].fork()
-    for end in (len(text) - 3, 33, 24, 8):
-        matchers[0].rollback(len(text) - end)
-        matchers[1].reset()
-        assert matchers[1].accept_string(text[:end])
-        assert allowed(matchers[0]) == allowed(matchers[1])
-        for letter in text[end:]:
-            assert matchers[0].accept_string(letter)
-        assert not matchers[0].accept_string(",[1]")
-    assert not twin.accept_string(",[4]") and twin.accept_string(",5]") and twin.is_completed()
-
-
 def test_a_token_that_takes_too_much_is_not_read() -> None:
     matcher = matcher_of(UNIQUE["anything"])
     deep = "[" * 1_002
@@ -324,18 +295,6 @@ def test_jumps_have_no_marks() -> None:
     assert not matcher.accept_string('["x","xx"]')  # both conditions hold
     for mark in ("\x02", "\x03"):
         assert not matcher.accept_string(f'["x"{mark}')
-
-
-def test_arrays_end_where_values_run_out() -> None:
-    matcher = matcher_of(UNIQUE["pairs"])
-    for text in ("[[0,0],[0,1],[1,", "0]", ",["):
-        assert matcher.accept_string(text)
-    ids = {TOKENS[one] for one in allowed(matcher)}
-    assert b"1" in ids and b"0" not in ids
-    assert matcher.accept_string("1,1]")
-    assert b"," not in {TOKENS[one] for one in allowed(matcher)}
-    with pytest.raises(SchemaRefused, match="no valid instance"):
-        grammar_of_schema({**UNIQUE["pairs"], "minItems": 5})
 
 
 def test_other_schemas_remember_nothing() -> None:
