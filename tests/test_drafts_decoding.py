@@ -1,8 +1,8 @@
 """Texts decoded with drafts are those decoded without: the same greedy tokens, the same distribution.
 
 What: `generate` of transformers on a tiny random model, with drafts and without, token by token, and how
-often the model was called; sampling by exact enumeration of all draws, and in `generate` by counts; an
-engine's requests.
+often the model was called; the counts of sampled texts beside their exact probabilities; an engine's
+requests.
 When: after a change of `adapters.drafts`, `adapters.engines.proposer` or `hybrid.drafts`.
 Limits: the model's texts mean nothing; grammars are small, so that all their texts can be listed.
 """
@@ -10,7 +10,6 @@ Limits: the model's texts mean nothing; grammars are small, so that all their te
 from __future__ import annotations
 
 import gc
-import itertools
 import math
 import weakref
 from collections import Counter
@@ -27,7 +26,7 @@ from adapters.engines.proposer import Proposer
 from adapters.transformers import GrammarLogitsProcessor
 from equivalence.errors import ArgumentError, BatchError
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.drafts import DraftModel, verify
+from hybrid.drafts import DraftModel
 from tests import generating
 from tests.generating import EOS, JSON, LETTERS, TOKENIZER, make_model
 from tests.matchers import mask_of
@@ -151,50 +150,6 @@ def exact() -> dict[tuple[int, ...], float]:
                 waiting.append((after, share * own))
     assert sum(found.values()) == pytest.approx(1)
     return found
-
-
-def models() -> list[DraftModel]:
-    """Draft models that have learned nothing, something likely, and something unlikely."""
-    found = [DraftModel(SMALL, threshold=0) for _ in range(3)]
-    likely, unlikely = [(0, 1, 0, 3), (2, 1, 3)], [(2, 0, 3), (1, 1, 1, 3), (1, 3)]
-    for drafts, texts in ((found[1], likely), (found[2], unlikely)):
-        for text in texts * 3:
-            matcher = GrammarMatcher(SMALL)
-            for token in text:
-                assert matcher.accept_token(token)
-                drafts.learn(matcher)
-    return found
-
-
-def test_exact_enumeration_of_all_choices() -> None:
-    expected, longest = exact(), 0
-    for drafts in models():
-        found: Counter[tuple[int, ...]] = Counter()
-        waiting: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
-        while waiting:
-            text, share = waiting.pop()
-            matcher = GrammarMatcher(SMALL)
-            assert all(matcher.accept_token(token) for token in text)
-            draft = drafts.propose(matcher, 3)
-            # the model chooses after the text, and after each token of the draft
-            places = [(*text, *draft[:length]) for length in range(len(draft) + 1)]
-            longest = max(longest, len(draft))
-            choices = [
-                [(3, 1.0)] if place[-1:] == (3,) else [*enumerate(shares_after(place))] for place in places
-            ]
-            for drawn in itertools.product(*choices):
-                together = share * float(np.prod([own for _, own in drawn]))
-                if not together:
-                    continue
-                gained = verify(draft, [token for token, _ in drawn])
-                gained = gained[: gained.index(3) + 1] if 3 in gained else gained
-                after = (*text, *gained)
-                if after[-1] == 3:
-                    found[after] += together  # type: ignore[assignment]
-                else:
-                    waiting.append((after, together))
-        assert dict(found) == pytest.approx(expected)
-    assert longest > 2, "no drafts were made: the test shows nothing"
 
 
 def test_samples_in_generate_have_the_distribution(model, monkeypatch) -> None:
