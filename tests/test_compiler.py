@@ -12,7 +12,6 @@ Grammars that crash XGrammar's compiler are compiled only with ours.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
@@ -28,7 +27,7 @@ from xgrammar import StructuralTagItem
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compiled import reason_of
-from tests.caches import CALLS, SCHEMA, TAG, Call, compiler_in
+from tests.caches import CALLS, TAG, Call, compiler_in
 from tests.matchers import mask_of
 
 STRATEGIES = ("auto", "representatives", "engine")
@@ -92,32 +91,7 @@ def test_what_has_no_network_runs_on_the_engine(
         GrammarCompiler(VOCABULARY, strategy="representatives", budget=budget).compile_grammar(grammar)
 
 
-# What is refused.
-
-MALFORMED: dict[str, Callable[[GrammarCompiler], CompiledGrammar]] = {
-    "EBNF": lambda c: c.compile_grammar('root ::= "a'),
-    "EBNF without root": lambda c: c.compile_grammar('start ::= "a"'),
-    "undefined rule": lambda c: c.compile_grammar("root ::= other"),
-    "schema text": lambda c: c.compile_json_schema("{"),
-    "schema": lambda c: c.compile_json_schema({"type": "nonsense"}),
-    "schema with bytes": lambda c: c.compile_json_schema({"enum": [b"a"]}),
-    "option of schemas": lambda c: c.compile_json_schema(SCHEMA, no_such_option=1),
-    "option of exact schemas": lambda c: c.compile_json_schema({}, semantics="json-schema", no_such_option=1),
-    "regex": lambda c: c.compile_regex("(a"),
-    "structural tag": lambda c: c.compile_structural_tag(TAG | {"format": {"type": "no"}}),
-    "structural tag text": lambda c: c.compile_structural_tag("{"),
-}
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("compile_it", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_grammars(compile_it: Callable[[GrammarCompiler], CompiledGrammar], strategy: str) -> None:
-    compiler = GrammarCompiler(VOCABULARY, strategy=strategy)
-    with pytest.raises(GrammarError) as raised:
-        compile_it(compiler)
-    assert isinstance(raised.value, HybridError) and isinstance(raised.value, RuntimeError)
-    assert compiler.stats()["errors"] == {"GrammarError": 1}
-    assert accepts(compiler.compile_regex("a"), "a"), "the compiler goes on"
+# What is refused; ``test_messages.py`` has malformed grammars.
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
