@@ -251,20 +251,6 @@ def test_steps_are_those_of_vllms_own_loop(n_spec, parser, monkeypatch):
     assert not loops and any(g.is_terminated() for g in grammars)
 
 
-def test_a_mask_that_fails_ends_its_request_alone(monkeypatch):
-    manager = our_manager()
-    requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in ("bad", "good")]
-    broken = requests[0].structured_output_request.grammar.matcher
-    monkeypatch.setattr(broken, "_find_mask", lambda: 1 / 0)
-    monkeypatch.setattr(broken, "_fill_row", lambda *_: 1 / 0)
-    rows = rows_of(manager, requests)
-    assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {*ids_of("(0123456789")}
-    assert not manager.accept_tokens(requests[0], [STOP])  # the scheduler then ends it with an error
-    assert manager.accept_tokens(requests[1], ids_of("1"))
-    rows = rows_of(manager, requests)  # adjacent rows, only one of which is filled in one call
-    assert allowed(rows[0]) == {STOP} and allowed(rows[1]) == {STOP, *ids_of("0123456789")}
-
-
 def test_a_step_that_fails_is_made_row_by_row(monkeypatch, caplog):
     manager = our_manager(2)
     requests = [request_of(manager, name, TEXTS["ebnf"][0]) for name in "abc"]
