@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, fields
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ import xgrammar
 from pydantic import create_model
 from xgrammar import StructuralTagItem
 
-from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar, Vocabulary
+from equivalence import BudgetExceeded, HybridError, UnsupportedGrammar, Vocabulary
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.compiled import reason_of
 from tests.caches import CALLS, TAG, Call, compiler_in
@@ -92,22 +91,6 @@ def test_what_has_no_network_runs_on_the_engine(
 
 
 # What is refused; ``test_messages.py`` has malformed grammars.
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(
-    "grammar",
-    [
-        "root ::= root{2}",
-        "root ::= (root{1,3})",
-        'root ::= "a"\np ::= q{2}\nq ::= p{3}',
-        "root ::= p\np ::= root{2,}",
-    ],
-)
-def test_rules_that_only_repeat_themselves_are_refused(grammar: str, strategy: str) -> None:
-    """XGrammar's compiler would end the process."""
-    with pytest.raises(GrammarError, match="consists only of a repeat of itself"):
-        GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(grammar)
 
 
 @pytest.mark.parametrize("vocabulary", [[b"a", b"b"], None, {"a": 0}, "tekken"])
@@ -271,9 +254,3 @@ def test_timings_of_a_grammar_that_is_out_stay_what_they_are() -> None:
     timings = dict(compiled.timings)
     assert compiler.compile_regex("[ab]+", static=True) is compiled and compiled.promote()
     assert compiled.timings == timings
-
-
-@pytest.mark.parametrize(("count", "word"), [(0, "classes"), (1, "class"), (57, "classes")])
-def test_the_reason_has_the_right_plural(count: int, word: str) -> None:
-    classes: Any = SimpleNamespace(n_classes=count)
-    assert reason_of(classes, VOCABULARY) == f"the 260 ids of the vocabulary form {count} token {word}"

@@ -61,6 +61,7 @@ def test_schemas_that_are_refused_say_what_to_do(
         ("compile_grammar", 'root ::= "a" | foo', 'line 1, column 16: Rule "foo" is not defined'),
         ("compile_grammar", 'root ::= "a', "line 1, column"),
         ("compile_grammar", 'start ::= "a"', "root"),
+        ("compile_grammar", 'root ::= "a"\np ::= q{2}\nq ::= p{3}', "consists only of a repeat of itself"),
         ("compile_grammar", "grammars/c.ebnf", "looks like the name of a file"),
         ("compile_regex", "(a", "position 3: The parenthesis is not closed"),
         ("compile_structural_tag", '{"type": "structural_tag",}', "comma .* column 26; remove it"),

@@ -63,7 +63,8 @@ def test_what_is_said_of_expressions_without_lists() -> None:
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        ("root ::= root{2}", {"root"}), ("root ::= p\np ::= q\nq ::= p{3}", {"p", "q"}),
+        ("root ::= root{2}", {"root"}), ("root ::= (root{1,3})", {"root"}),
+        ("root ::= p\np ::= root{2,}", {"root", "p"}), ("root ::= p\np ::= q\nq ::= p{3}", {"p", "q"}),
         ("root ::= p\np ::= q\nq ::= p", set()), ('root ::= p{2}\np ::= p{2} | "a"', set()),
         ('root ::= "a"\np ::= q\nq ::= r{4}\nr ::= q\ns ::= p', {"q", "r"}),
         ("root ::= p{2}\np ::= [a]", set()),
