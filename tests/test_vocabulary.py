@@ -131,22 +131,6 @@ def test_save_and_load(vocabulary: Vocabulary, tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
 
 
-def test_save_replaces_a_file_only_if_all_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.npz"
-    old = Vocabulary.from_bytes(**BASE)
-    old.save(path)
-
-    def fail(stream: Any, **arrays: Any) -> None:
-        stream.write(b"PK")
-        raise OSError("no space left")
-
-    monkeypatch.setattr(np, "savez_compressed", fail)
-    with pytest.raises(OSError, match="no space left"):
-        Vocabulary.from_bytes([b"other"]).save(path)
-    assert_equal(Vocabulary.load(path), old)
-    assert [entry.name for entry in tmp_path.iterdir()] == ["a.npz"]
-
-
 def test_load_reads_the_described_layout(tmp_path: Path) -> None:
     lengths, one = np.array([1, 0, 2]), np.array([1])
     data = np.frombuffer(b"abc", np.uint8)
