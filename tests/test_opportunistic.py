@@ -59,15 +59,6 @@ def test_no_mask_is_made_where_nothing_is_refused(monkeypatch) -> None:
     assert (scores[:, 0] == 0).all() and (processor.asked, processor.refused) == (2, 0)
 
 
-def test_sampled_texts_are_texts(model) -> None:
-    for seed in range(5):
-        torch.manual_seed(seed)
-        processor = GrammarLogitsProcessor(JSON, opportunistic=0.8)
-        options = {"do_sample": True, "temperature": 0.8, "top_k": 0, "max_new_tokens": 60}
-        for row in generated(model, ["a", "bcd"], processor, **options):
-            assert GrammarMatcher(JSON).accept_string(bytes_of(row))
-
-
 SAMPLINGS = (
     Sampling(0.7), Sampling(1.0, top_k=3), Sampling(1.3, top_p=0.6), Sampling(0.9, min_p=0.3),
     Sampling(0.8, top_k=4, top_p=0.7, min_p=0.1), Sampling(1.0, top_k=1), Sampling(1.0, top_p=0.0),

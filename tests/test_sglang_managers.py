@@ -29,7 +29,8 @@ import adapters.sglang
 from adapters.sglang.grammar import Grammar, ReasoningGrammar
 from hybrid.testing.mask_comparison import bits_of
 from tests.byte_tokenizer import byte_tokenizer
-from tests.engine_requests import LEGACY, SCHEMA, draft_tree, tags_of
+from tests.engine_requests import LEGACY, SCHEMA, draft_tree, guesses, tags_of
+from tests.matchers import ids_of
 from tests.sglang_scheduler import Scheduler
 
 TAG = tags_of("<f>", "</f>", "<f")
@@ -345,3 +346,41 @@ def test_stop_tokens_that_a_tokenizer_gives():
     found = same_rows(schedulers, requests)[0]
     assert found[7] and found[9] and not found[STOP]
     walk(schedulers, requests, random.Random(1), 40)
+
+
+# --- Token limits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("parser", "thoughts"), [(None, 0), ("glm45", 0), ("glm45", 7)])
+@pytest.mark.parametrize("n_drafts", [0, 4])
+def test_texts_end_within_the_tokens_of_a_request(monkeypatch, parser, thoughts, n_drafts):
+    monkeypatch.setenv("EQUIMASK_SGLANG_TOKEN_LIMITS", "1")
+    ours = Scheduler("equimask", TOKENIZER, SIZE, {STOP}, reasoning_parser=parser)
+    thinks = parser is not None
+    for more in (1, 2, 6, 30):
+        for seed in range(6):
+            draw = random.Random(seed)
+            most = len('{"name":""}') + more + (thoughts + 1 if thinks else 0)
+            request = ours.request(*KINDS["json"], reasoning=thinks, max_new_tokens=most)
+            read = [*[ord("a")] * thoughts, UNTHINK] if thinks else []
+            for token in read:
+                request.grammar.accept_token(token)
+            while not request.grammar.is_terminated():
+                inner = request.grammar.grammar if thinks else request.grammar
+                # a chain of drafts that the grammar accepts, within the limit or not
+                chain = [0, *guesses(inner.matcher, draw, n_drafts, SIZE)]
+                links = [*range(1, len(chain)), -1], [-1] * len(chain), chain
+                if n_drafts:
+                    rows = ours.tree_rows([request], [links], by_sglang=seed % 2 == 1)
+                else:
+                    rows = ours.rows([request])
+                for at, row in enumerate(rows):  # verified one by one
+                    token = draw.choice(ids_of(row, SIZE))
+                    request.grammar.accept_token(token)
+                    read.append(token)
+                    if at + 1 == len(chain) or token != chain[at + 1] or request.grammar.is_terminated():
+                        break
+                assert len(read) <= most
+            assert read[-1] == STOP
+            text = TOKENIZER.decode(read[thoughts + 1 if thinks else 0 : -1])
+            assert set(json.loads(text, strict=False)) <= {"name", "tags"}

@@ -49,26 +49,14 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("grammar", [JSON, LETTERS], ids=["json", "letters"])
-def test_ways_of_decoding(model, grammar, way):
-    processor, prompts = GrammarLogitsProcessor(grammar), ["JSON: ", "a longer prompt"]
+@pytest.mark.parametrize("grammars", [[JSON], [LETTERS], [WORDS, LETTERS]], ids=["json", "letters", "two"])
+def test_ways_of_decoding(model, grammars, way):
+    """If there is a grammar for each prompt, it follows the repeated rows."""
+    processor, prompts = GrammarLogitsProcessor(grammars), ["JSON: ", "a longer prompt"]
     for seed in range(3 if WAYS[way]["do_sample"] else 1):
-        check(grammar, run(model, processor, [grammar], prompts, seed=seed, **WAYS[way]))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"do_sample": True},
-        {"do_sample": True, "num_return_sequences": 2},
-        {"do_sample": False, "num_return_sequences": 2, "num_beams": 3},
-    ],
-)
-def test_a_grammar_per_prompt_follows_the_repeated_rows(model, options):
-    grammars = [WORDS, LETTERS]
-    texts = run(model, GrammarLogitsProcessor(grammars), grammars, ["one", "two and more"], **options)
-    check(WORDS, texts[: len(texts) // 2])
-    check(LETTERS, texts[len(texts) // 2 :])
+        texts = run(model, processor, grammars, prompts, seed=seed, **WAYS[way])
+        for at, text in enumerate(texts):
+            check(grammars[at * len(grammars) // len(texts)], [text])
 
 
 def test_equal_prompts_keep_their_own_grammars():

@@ -22,14 +22,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 a, b, c = (TOKENIZER.convert_tokens_to_ids(letter) for letter in "abc")
 
 
-def test_second_generate_with_other_prompts_and_batch_sizes(model):
-    processor = GrammarLogitsProcessor(LETTERS)
-    for prompts in (["first"], ["second"], ["second"], ["a", "b", "c"], ["a", "b"], ["sec"], ["second one"]):
-        for options in ({"do_sample": True}, {"num_beams": 2}, {"do_sample": False, "max_new_tokens": 2}):
-            for text in run(model, processor, [LETTERS], prompts, **options):
-                assert re.fullmatch("[ab]{3,6}c" if "max_new_tokens" not in options else "[ab]{2,4}", text)
-
-
 @pytest.mark.parametrize("user", ["\nUser: more\n", "!?"])
 def test_chat_continuation(model, user):
     processor, prompt = GrammarLogitsProcessor(JSON), "User: JSON\n"

@@ -9,18 +9,12 @@ from adapters.transformers import GrammarLogitsProcessor, RejectedToken
 from equivalence.errors import ArgumentError, UnsupportedGrammar
 from hybrid import GrammarMatcher
 from tests.generating import ANYTHING, COMPILER, EOS, JSON, PAD, TOKENIZER, WORDS, call, ids
+from tests.test_transformers import WAYS
 
 DEEP = COMPILER.compile_grammar('root ::= "[" (item ("," item)*)? "]"\nitem ::= root | [a-f]{2,30}')
 LEAST = len(GrammarMatcher(JSON).shortest_completion())
 
-MODES = {
-    "greedy": {"do_sample": False},
-    "sampling": {"do_sample": True, "num_return_sequences": 4, "top_k": 0},
-    "beams": {"do_sample": False, "num_beams": 3, "num_return_sequences": 3},
-    "sampled beams": {"do_sample": True, "num_beams": 3},
-    "prompt lookup": {"do_sample": False, "prompt_lookup_num_tokens": 3},
-}
-
+MODES = {**WAYS, "prompt lookup": {"do_sample": False, "prompt_lookup_num_tokens": 3}}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

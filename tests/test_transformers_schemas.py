@@ -13,8 +13,9 @@ from adapters.grammars import compiler_of
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from equivalence.errors import ArgumentError, BatchError, GrammarError
 from hybrid import GrammarCompiler, GrammarMatcher
+from tests import generating
 from tests.byte_tokenizer import byte_tokenizer
-from tests.generating import COMPILER, EOS, JSON, PAD, SCHEMA, TOKENIZER, VOCABULARY, WORDS, check_json, ids
+from tests.generating import COMPILER, EOS, JSON, PAD, SCHEMA, TOKENIZER, VOCABULARY, WORDS, ids
 
 
 class Light(str, Enum):
@@ -27,47 +28,38 @@ class Crossing(BaseModel):
     open: bool
 
 
-def _generate(model, processor, seed: int, most: int) -> tuple[list[int], str]:
-    """Sample a row after "so: "; return its ids with the prompt, and the text behind it."""
-    torch.manual_seed(seed)
-    options = {"do_sample": True, "pad_token_id": PAD, "max_new_tokens": most}
+def _generate(model, processor) -> list[int]:
+    """Sample a row after "so: "; return its ids, including the prompt."""
+    torch.manual_seed(5)
+    options = {"do_sample": True, "pad_token_id": PAD, "max_new_tokens": 20}
     [row] = model.generate(**ids("so: "), logits_processor=[processor], **options).tolist()
-    return row, TOKENIZER.decode(row, skip_special_tokens=True).removeprefix("so: ")
+    return row
 
 
-@pytest.mark.parametrize("given", [SCHEMA, json.dumps(SCHEMA)], ids=["dict", "text"])
-def test_a_schema_and_a_tokenizer(model, given):
-    processor = GrammarLogitsProcessor(given, TOKENIZER)
-    row, text = _generate(model, processor, 1, 200)
-    check_json(text)
-    assert processor.is_complete(row)
+GIVEN = {
+    "dict": (SCHEMA, TOKENIZER), "text": (json.dumps(SCHEMA), VOCABULARY), "model": (Crossing, COMPILER),
+    "beside a compiled grammar": ((JSON, SCHEMA), TOKENIZER),
+}  # fmt: skip
 
 
-def test_a_pydantic_model_and_a_compiler(model):
+@pytest.mark.parametrize(("given", "compiled_for"), GIVEN.values(), ids=GIVEN)
+def test_schemas_and_what_they_are_compiled_for(model, given, compiled_for):
     # without a limit, this model writes white space, which the schema does not bound
-    processor = GrammarLogitsProcessor(Crossing, COMPILER, max_new_tokens=60)
-    for seed in range(2):
-        row, text = _generate(model, processor, seed, 60)
-        assert processor.is_complete(row)
-        Crossing.model_validate_json(text)
-
-
-def test_schemas_for_each_prompt_beside_compiled_grammars(model):
-    torch.manual_seed(3)
-    processor = GrammarLogitsProcessor([SCHEMA, JSON], VOCABULARY)
-    GrammarLogitsProcessor((JSON, WORDS))
-    rows = model.generate(
-        **TOKENIZER(["a", "b"], return_tensors="pt", return_token_type_ids=False),
-        logits_processor=[processor], do_sample=True, max_new_tokens=200, pad_token_id=PAD,
-    )  # fmt: skip
-    assert all(json.loads(text[1:]) for text in TOKENIZER.batch_decode(rows, skip_special_tokens=True))
+    processor = GrammarLogitsProcessor(given, compiled_for, max_new_tokens=60)
+    prompts = ["so: "] * (len(given) if isinstance(given, tuple) else 1)
+    rows = generating.generated(model, prompts, processor, max_new_tokens=60, do_sample=True)
+    for text in map(TOKENIZER.decode, rows):
+        if given is Crossing:
+            Crossing.model_validate_json(text)
+        else:
+            assert json.loads(text).keys() == SCHEMA["properties"].keys()
 
 
 def test_whole_at_every_length(model):
     """Compare with a matcher that reads the generated ids from the start."""
     processor = GrammarLogitsProcessor(WORDS, pad_token_id=PAD)
     prompt = ids("so: ")["input_ids"].shape[1]
-    row, _ = _generate(model, processor, 5, 20)
+    row = _generate(model, processor)
     assert row[-1] == EOS
     for length in range(prompt, len(row) + 1):
         matcher = GrammarMatcher(WORDS)
@@ -84,7 +76,7 @@ def test_rows_of_no_prompt(model):
     processor = GrammarLogitsProcessor(WORDS)
     with pytest.raises(HistoryError, match="does not begin with a prompt of the processor's last"):
         processor.is_complete([1, 2, 3])
-    row, _ = _generate(model, processor, 6, 20)
+    row = _generate(model, processor)
     for wrong in (row[1:], []):
         with pytest.raises(HistoryError, match="does not begin with a prompt"):
             processor.is_complete(wrong)
