@@ -133,27 +133,6 @@ def test_masks_are_those_of_sglangs_own_backend(name, tp_size):
     same_rows(schedulers, requests)
 
 
-def test_batches_of_all_kinds():
-    schedulers = two()
-    batches = [[s.request(*kind) for kind in KINDS.values()] for s in schedulers]
-    randomness = random.Random(5)
-    for step in range(40):
-        for batch in batches:
-            batch[2].grammar.finished = step > 20
-        rows = [s.rows([None, *batch, None]) for s, batch in zip(schedulers, batches, strict=True)]
-        found = same(*rows)
-        ended = step > 20 or batches[1][2].grammar.is_terminated()
-        assert found[0].all() and found[-1].all() and found[3].all() == ended
-        for place in range(len(KINDS)):
-            grammars = [batch[place].grammar for batch in batches]
-            if not grammars[1].is_terminated():
-                token = int(randomness.choice(np.flatnonzero(found[1 + place])))
-                for grammar in grammars:
-                    if not grammar.finished:
-                        grammar.accept_token(token)
-            assert grammars[0].is_terminated() == grammars[1].is_terminated()
-
-
 @pytest.mark.parametrize("parser", [None, "glm45"])
 @pytest.mark.parametrize("name", KINDS)
 def test_trees_of_drafts(name, parser):
