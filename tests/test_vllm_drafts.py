@@ -54,20 +54,6 @@ def test_a_draft_that_ends_the_text_or_leaves_the_grammar_is_left_alone(compiler
     assert matcher.accept_token(AB) and matcher.accept_token(STOP)
 
 
-def test_what_requests_wrote_is_likely_for_others_of_their_grammar(compiler):
-    compiled = compiler.compile_grammar("root ::= [a-z]{5}")
-    drafts = Continuations(8)
-    assert drafts.continue_draft(GrammarMatcher(compiled), []) == []
-    for _ in range(8):
-        matcher = GrammarMatcher(compiled)
-        for token in b"hello":
-            assert matcher.accept_token(token)
-        drafts.learn(matcher, 5)
-    assert spelled(drafts.continue_draft(GrammarMatcher(compiled), [ord("h")])) == b"hello"
-    other = GrammarMatcher(compiler.compile_grammar("root ::= [a-z]{5,6}"))
-    assert drafts.continue_draft(other, [ord("h")]) == [ord("h")]
-
-
 def test_models_of_grammars_are_bounded(compiler):
     drafts = Continuations(4, most_models=3)
     compiled = [compiler.compile_grammar(f'root ::= "{number}x" [0-9]') for number in range(6)]
