@@ -37,10 +37,10 @@ TOKENS = [b"a", b"b"]
 
 
 VOCABULARIES: dict[str, list[Any]] = {
-    "tokens": [5, None, "ab", b"ab"],
+    "tokens": [5, None, "ab", b"ab", [bytearray(b"a")]],
     "stop_token_ids": [True, np.array([True]), 1.0, "0", b"\0", None, [[0]], torch.tensor(2)],
     "special_token_ids": [1, None],
-    "vocab_size": [1.5, 10**12],
+    "vocab_size": ["1", True, 1.5, 10**12],
 }
 
 

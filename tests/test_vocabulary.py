@@ -57,18 +57,14 @@ def test_sizes_and_stop_ids_at_their_limits() -> None:
     [
         ([], {}, "must have from 1 to 16777216 ids, but has 0"),
         ([b"a"], {"vocab_size": 0}, "must have from 1 to 16777216 ids, but has 0"),
-        ([b"a"], {"vocab_size": "1"}, "vocab_size must be .*, but is '1'"),
-        ([b"a"], {"vocab_size": True}, "vocab_size must be an integer, but is True"),
         ([b"a", "b"], {}, "token 1 must be bytes, but is of type str"),
         ([b"a", None], {}, "token 1 must be bytes, but is of type NoneType"),
-        ([bytearray(b"a")], {}, "token 0 must be bytes, but is of type bytearray"),
         ([b"x" * (MAX_TOKEN_BYTES + 1)], {}, f"token 0 has {MAX_TOKEN_BYTES + 1} bytes"),
         ([b"a", b"b"], {"stop_token_ids": [2]}, "stop_token_ids contains 2, but ids must be from 0 to 1"),
         ([b"a", b"b"], {"stop_token_ids": np.int8(-1)}, "stop_token_ids contains -1, but"),
         ([b"a", b"b"], {"stop_token_ids": [1], "vocab_size": 1}, "stop_token_ids contains 1, but"),
         ([b"a", b"b"], {"special_token_ids": [5]}, "special_token_ids contains 5, but"),
         ([b"a", b"b"], {"special_token_ids": [0.5]}, "special_token_ids must be an integer, but is 0.5"),
-        ([b"a", b"b"], {"stop_token_ids": [True]}, "stop_token_ids must be an integer, but is True"),
         ([b"a", b"b"], {"stop_token_ids": ["<end>"]}, "stop_token_ids must be an integer, but is '<end>'"),
     ],
 )
