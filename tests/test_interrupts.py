@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -424,30 +423,3 @@ def test_what_matchers_keep_beside_the_grammar_changes_with_it(name: str, strate
             times += 1
         assert history(matcher) in (before, history(after)), (act, arguments)
     assert times > 50
-
-
-TEXTS = {"a schema": (b'{"a": "xy', b'{"a": "z"'), "a grammar": (b"((ab", b"(abab"), "Lark": (b"a12", b"a3 ")}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_tables_are_changed_for_new_ones_as_a_whole(name: str) -> None:
-    """At no moment is a number of the old tables looked up in the new ones."""
-    compiled, calm = compiling(name)()[1], compiling(name)()[1]
-    classifier = compiled.classifier
-    ours: Any = None
-
-    def begun(act: Callable[[Any], Any]) -> Callable[[], Any]:
-        nonlocal ours
-        ours, other = GrammarMatcher(compiled), GrammarMatcher(compiled)
-        text, others = TEXTS[name]
-        assert ours.accept_string(text[:-1]) and ours.accept_string(text[-1:])
-        with classifier.lock:
-            classifier.renew()
-        assert other.accept_string(others) and mask_of(other)  # renumbers the stacks
-        return partial(act, ours)
-
-    for act in (mask_of, GrammarMatcher.rollback, GrammarMatcher.reset):
-        for _ in interrupted(partial(begun, act), 100):
-            text = ours._follower.text_read()
-            fresh = GrammarMatcher(calm)
-            assert fresh.accept_string(text) and mask_of(fresh) == mask_of(ours), (act, text)
