@@ -16,7 +16,6 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from bench.forked import in_a_fork
 from equivalence import ArtifactError, HybridError
 from equivalence.network import dialect
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from hybrid.compile.cache import KEY_BYTES, MAGIC
 from hybrid.files import from_bytes, to_bytes
 from hybrid.files.checks import TEXTS
 from tests.test_artifact import VOCABULARY, forged, opened, with_text
@@ -152,21 +150,6 @@ def test_kinds_that_are_there_many_times() -> None:
     many["top_lengths"] = 3000 * arrays["top_lengths"].astype(np.int64)
     found = outcomes([("many", forged(of=whole, **many))], use_grammar)
     assert "the kinds of a state are not sorted" in found["many"]
-
-
-def test_a_forged_entry_of_a_folder_is_made_anew(tmp_path: Path) -> None:
-    with GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path) as compiler:
-        compiler.compile_grammar(GRAMMAR)
-    (entry,) = tmp_path.glob("compiled-*")
-    data = entry.read_bytes()
-    begin = len(MAGIC) + KEY_BYTES
-    edges = opened(data[begin:])[1]["edges"].astype(np.int64)
-    entry.write_bytes(data[:begin] + forged(of=data[begin:], edges=edges - 99))
-    with GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path) as compiler:
-        assert compiler.compile_grammar(GRAMMAR).strategy == "classifier"
-        assert compiler.stats()["disk"]["damaged"] == 1
-    assert entry.read_bytes()[:begin] == data[:begin]
-    assert from_bytes(entry.read_bytes()[begin:], VOCABULARY).strategy == "classifier"
 
 
 def test_small_files_that_would_take_much_memory() -> None:
