@@ -1,7 +1,7 @@
 """Processes: how they end, several at once, other users, and installations that are not writable.
 
-What: programs that end while threads promote, compile and write; processes that start with the same cold
-folders; folders of other users; kernels if neither the installation nor the user's home is writable.
+What: programs that end while threads promote, compile and write; folders of other users; kernels if neither
+the installation nor the user's home is writable.
 When: after any change of background work, of what is kept in folders, or of how kernels are found.
 Limits: POSIX. Tests that need another user are skipped if this process cannot change its user.
 """
@@ -24,7 +24,7 @@ from equivalence import Vocabulary, source_check
 from hybrid import GrammarCompiler
 from tests.test_artifact import TOKENS, masks_along
 from tests.test_cache_folder import warnings_of
-from tests.test_forks import Child, in_a_child
+from tests.test_forks import in_a_child
 from tests.test_promotion import NESTED
 
 CHECKOUT = Path(source_check.__file__).parents[1]
@@ -119,7 +119,7 @@ print("end")
     assert run(program)[1] == "end\n"
 
 
-# --- Folders shared by several processes and users ---------------------------------------------------------
+# --- Folders of other users -------------------------------------------------------------------------------
 
 GRAMMARS = [NESTED, 'root ::= "a" | root "b"', "root ::= [0-9]{2,70}", 'root ::= "x" [a-f]+ "y"?']
 
@@ -139,31 +139,6 @@ def open_folder() -> Iterator[Path]:
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
-
-
-def test_processes_may_begin_with_the_same_cold_folders(tmp_path: Path, caplog: Any) -> None:
-    """Each must get exact masks without warnings, and the next process must find everything."""
-    wanted = masks_with(None)[0]
-    reading, writing = os.pipe()
-
-    def work() -> None:
-        os.close(writing)
-        os.read(reading, 1)  # wait until all have started
-        assert masks_with(tmp_path)[0] == wanted and warnings_of(caplog) == []
-
-    children = [Child(work) for _ in range(5)]
-    os.close(reading)
-    os.close(writing)
-    for child in children:
-        child.wait()
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert len(names) == len(GRAMMARS) and not any(name.endswith(".partial") for name in names)
-
-    def look() -> None:
-        found, counted = masks_with(tmp_path)
-        assert found == wanted and counted["hits"] == len(GRAMMARS) and counted["writes"] == 0
-
-    in_a_child(look)
 
 
 def become_nobody() -> None:

@@ -82,6 +82,7 @@ def test_one_of_four_processes_compiles(ask: Any, tmp_path: Path, monkeypatch: p
     assert len(found) == 4
     assert sum(one["compilations"] for one in found) == 1
     assert sum(one["disk"]["writes"] for one in found) == 1
+    assert not any(one["disk"]["damaged"] or one["disk"]["failures"] for one in found)
     assert all(one["disk"]["hits"] + one["disk"]["shared"] + one["compilations"] == 1 for one in found)
     alone = [mask.hex() for mask in masks_along(ask(GrammarCompiler(VOCABULARY, on_demand=True)), 1, 40)]
     assert all(one["masks"] == alone for one in found)
