@@ -27,7 +27,6 @@ from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Voc
 from hybrid.drafts import DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts
 from hybrid.drafts.model import DESCRIBED_BYTES
-from hybrid.healing import HealingMatcher
 from tests.generating import TOKENIZER, VOCABULARY
 from tests.matchers import STRATEGIES, mask_of
 
@@ -378,14 +377,6 @@ def test_other_stop_ids_and_free_ends() -> None:
     free = GrammarMatcher(compiled, terminate_without_stop_token=True)
     assert model.propose(free, 20)[: len(text)] == text
     assert free.accept_string('{"no":1}') and free.is_terminated() and model.propose(free) == []
-
-
-def test_behind_a_prefix() -> None:
-    matcher = HealingMatcher(compiled_by("classifier"), "xx")
-    model = DraftModel(matcher.compiled_grammar)
-    assert model.propose(matcher) == []
-    assert matcher.accept_string("xx{")
-    assert model.propose(matcher)[:1] == encode('"')
 
 
 def test_misuse() -> None:
