@@ -1,10 +1,10 @@
-"""Metrics as Prometheus gets them over HTTP, from one process and from several.
+"""Metrics as Prometheus gets them, from one process and from several.
 
 What: a registry with `Collector`; folders to which several processes publish; the two ways in which engines
 serve metrics: from their own folder, and from a registry of the process that answers while another one
 compiles.
 When: after any change of `hybrid.metrics` or of `adapters.engines.metrics`.
-Limits: on 127.0.0.1. Engines' own servers are in `tests/test_vllm_metrics.py`.
+Limits: engines' own servers are in `tests/test_vllm_metrics.py`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-prometheus_client = pytest.importorskip("prometheus_client")
+pytest.importorskip("prometheus_client")
 
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
@@ -40,6 +37,17 @@ from tests.test_forks import in_a_child  # noqa: E402
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
+def scrape(registry: CollectorRegistry) -> Samples:
+    """Our samples in what a registry serves."""
+    return parsed(generate_latest(registry).decode())
+
+
+def scrape_folder(folder: Path) -> Samples:
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(folder))
+    return scrape(registry)
+
+
 def parsed(text: str) -> Samples:
     """Our samples in the text of a scrape."""
     return {
@@ -48,24 +56,6 @@ def parsed(text: str) -> Samples:
         if family.name.startswith("equimask_")
         for sample in family.samples
     }
-
-
-@pytest.fixture
-def scrape() -> Iterator[Any]:
-    """Serve a registry, and get it over HTTP."""
-    servers = []
-
-    def get(registry: CollectorRegistry) -> Samples:
-        server, _ = prometheus_client.start_http_server(0, "127.0.0.1", registry)
-        servers.append(server)
-        address = f"http://127.0.0.1:{server.server_port}/metrics"
-        with urllib.request.urlopen(address, timeout=20) as answer:
-            return parsed(answer.read().decode())
-
-    yield get
-    for server in servers:
-        server.shutdown()
-        server.server_close()
 
 
 def work(times: int = 1) -> None:
@@ -78,7 +68,7 @@ def work(times: int = 1) -> None:
 STRATEGY = (("semantics", "xgrammar"), ("strategy", "classifier"))
 
 
-def test_a_registry_shows_what_was_done(scrape: Any) -> None:
+def test_a_registry_shows_what_was_done() -> None:
     registry = CollectorRegistry()
     registry.register(Collector())
     before = scrape(registry)
@@ -107,18 +97,17 @@ def test_a_folder_says_the_same(tmp_path: Path) -> None:
     work()
     publisher = Publisher(tmp_path, 1000)
     try:
-        here, there = CollectorRegistry(), CollectorRegistry()
-        here.register(Collector())
-        MultiProcessCollector(there, str(tmp_path))
+        registry = CollectorRegistry()
+        registry.register(Collector())
         publisher.write()
-        wanted, found = (parsed(generate_latest(one).decode()) for one in (here, there))
-        assert found == wanted and len(found) > 20
+        found = scrape_folder(tmp_path)
+        assert found == scrape(registry) and len(found) > 20
     finally:
         publisher.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scrape: Any) -> None:
+def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path) -> None:
     def one() -> None:
         publisher = publish(tmp_path)
         work(2)
@@ -133,9 +122,7 @@ def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scra
 
     for child in (one, one, another):
         in_a_child(child)
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, str(tmp_path))
-    found = scrape(registry)
+    found = scrape_folder(tmp_path)
     assert found["equimask_compile_seconds_count", STRATEGY] == 3
     assert found["equimask_masks_total", ()] == 4
     assert found["equimask_memory_bytes", ()] > 0, "of the one that did not say goodbye"
@@ -145,9 +132,10 @@ def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path, scra
 
 def test_it_is_written_again_and_again(tmp_path: Path) -> None:
     publisher = Publisher(tmp_path, 0.02)
-    before = masks_in(tmp_path)
+    masks = "equimask_masks_total", ()
+    before = scrape_folder(tmp_path)[masks]
     work(2)
-    wait_for(lambda: masks_in(tmp_path) >= before + 2)
+    wait_for(lambda: scrape_folder(tmp_path)[masks] >= before + 2)
     publisher.close()
     again = publish(tmp_path)
     assert publish(tmp_path) is again
@@ -173,12 +161,6 @@ def test_a_write_that_takes_long_leaves_no_gauges(tmp_path: Path, monkeypatch: p
     goes_on.set()
     publisher._thread.join(30)
     assert {path.name.split("_")[0] for path in tmp_path.iterdir()} == {"counter", "histogram"}
-
-
-def masks_in(folder: Path) -> float:
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry, str(folder))
-    return parsed(generate_latest(registry).decode())["equimask_masks_total", ()]
 
 
 def test_what_the_file_system_refuses_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -240,7 +222,7 @@ def test_one_process_answers_and_another_compiles(tmp_path: Path, is_on: bool) -
 
 
 def test_an_engine_with_a_folder_gets_everything_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scrape: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This is the case of SGLang, and of vLLM with several servers."""
     monkeypatch.setenv(engines.THEIRS, str(tmp_path))
@@ -254,9 +236,7 @@ def test_an_engine_with_a_folder_gets_everything_there(
     engines.publish_as_told(SETTINGS)
     work(2)
     publish(tmp_path).write()
-    registry = CollectorRegistry()
-    MultiProcessCollector(registry)
-    assert scrape(registry)["equimask_masks_total", ()] >= 2
+    assert scrape_folder(tmp_path)["equimask_masks_total", ()] >= 2
     publish(tmp_path).close()
     monkeypatch.setenv("EQUIMASK_TESTED_METRICS", "yes")
     with pytest.raises(ValueError, match="must be 1"):
