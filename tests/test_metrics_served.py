@@ -19,20 +19,20 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
-from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
-from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
-from prometheus_client.parser import text_string_to_metric_families  # noqa: E402
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families
 
-from adapters.engines import metrics as engines  # noqa: E402
-from adapters.engines.settings import Settings  # noqa: E402
-from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask  # noqa: E402
-from hybrid.metrics import FAMILIES, Publisher, files, publish  # noqa: E402
-from hybrid.metrics.collector import Collector  # noqa: E402
-from hybrid.metrics.families import current_counts  # noqa: E402
-from tests.caches import wait_for  # noqa: E402
-from tests.new_process import printed_by  # noqa: E402
-from tests.test_artifact import SCHEMA, VOCABULARY  # noqa: E402
-from tests.test_forks import in_a_child  # noqa: E402
+from adapters.engines import metrics as engines
+from adapters.engines.settings import Settings
+from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.metrics import FAMILIES, Publisher, files, publish
+from hybrid.metrics.collector import Collector
+from hybrid.metrics.families import current_counts
+from tests.caches import wait_for
+from tests.new_process import printed_by
+from tests.test_artifact import SCHEMA, VOCABULARY
+from tests.test_forks import in_a_child
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
