@@ -219,6 +219,10 @@ def test_an_engine_keeps_as_many_draft_models_as_it_may() -> None:
     del grammars[0]
     gc.collect()
     assert [one() is not None for one in known] == [False, False, True, True] and gone() is None
+    proposer.model(grammars[1])  # is used again, so that the other one goes
+    proposer.model(compiler.compile_grammar('root ::= "b"'))
+    gc.collect()
+    assert [one() is not None for one in known] == [False, False, True, False]
     assert proposer.propose("x", grammars[0], [], stops=[EOS]) != []
     for wrong in ({"most": 257}, {"most_models": 0}):
         with pytest.raises(ArgumentError):

@@ -54,16 +54,6 @@ def test_a_draft_that_ends_the_text_or_leaves_the_grammar_is_left_alone(compiler
     assert matcher.accept_token(AB) and matcher.accept_token(STOP)
 
 
-def test_models_of_grammars_are_bounded(compiler):
-    drafts = Continuations(4, most_models=3)
-    compiled = [compiler.compile_grammar(f'root ::= "{number}x" [0-9]') for number in range(6)]
-    first = drafts.model(compiled[0])
-    for one in compiled[:4]:
-        drafts.model(one)
-        assert drafts.model(compiled[0]) is first
-    assert len(drafts._models) == 3 and compiled[1] not in drafts._models
-
-
 def test_the_tokenizer_cuts_forced_text(compiler):
     def encode(text: str, add_special_tokens: bool) -> list[int]:
         assert not add_special_tokens
