@@ -15,11 +15,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from equivalence import HybridError, UnsupportedGrammar, Vocabulary
+from equivalence import HybridError, MatcherError, UnsupportedGrammar, Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.drafts import DraftModel, verify
 from hybrid.healing import HealingMatcher
-from tests.matchers import STRATEGIES, mask_of
+from tests.matchers import STRATEGIES, mask_of, taken_by
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_healing import reference
 
@@ -97,12 +97,15 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
     texts = [token for token in case.vocabulary if token]
     assume(texts)
     prefix = b"".join(data.draw(st.lists(st.sampled_from(texts), min_size=1, max_size=3)))
-    prefix = prefix[data.draw(st.integers(0, len(prefix) - 1)) :]
+    begin = data.draw(st.integers(0, len(prefix) - 1))
+    prefix = prefix[begin : data.draw(st.integers(begin + 1, len(prefix)))]
     matcher = HealingMatcher(compiled, prefix)
     model = DraftModel(compiled, threshold=0)
+    met: list[tuple[bytes, int]] = []
     while matcher.left:
         found = mask_of(matcher)
-        assert found == reference(compiled, matcher.left)
+        assert found == taken_by(matcher) == reference(compiled, matcher.left)
+        assert not matcher.is_terminated() and not matcher.is_completed()
         assert model.propose(matcher) == []
         try:
             plan = matcher.shortest_completion()
@@ -116,7 +119,20 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
                 assert plan[0] in closing and mask_of(matcher, left) == closing
         if not found:
             break
-        assert matcher.accept_token(data.draw(st.sampled_from(found)))
+        met.append((matcher.left, data.draw(st.sampled_from(found))))
+        assert matcher.accept_token(met[-1][1])
+    last, tokens = mask_of(matcher), [token for _, token in met]
+    if not matcher.left:
+        plain = GrammarMatcher(compiled)
+        assert plain.accept_string(b"".join(case.vocabulary[token] for token in tokens)[len(prefix) :])
+        assert mask_of(plain) == last
+    for steps, (left, _) in enumerate(reversed(met), 1):
+        twin = matcher.fork()
+        twin.rollback(steps)
+        assert twin.left == left and mask_of(twin) == reference(compiled, left)
+        with pytest.raises(MatcherError, match="cannot roll back"):
+            twin.rollback(len(met) - steps + 1)
+        assert all(twin.accept_token(token) for token in tokens[-steps:]) and mask_of(twin) == last
     expected = plain_text(HealingMatcher(compiled, prefix))
     for _ in range(2):
         assert drafted_text(HealingMatcher(compiled, prefix), model)[0] == expected
