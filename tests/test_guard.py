@@ -332,8 +332,8 @@ def left_recursive(before: str) -> xgrammar.Grammar:
 
 @pytest.mark.parametrize("before", ["", "e", "f", "[a-z]*"])
 def test_left_recursion_is_estimated_by_its_rules(before: str) -> None:
-    """XGrammar takes 25 s for 2,000 rules, also with few tokens."""
-    assert seconds_of(left_recursive(before)) > 8
+    """XGrammar takes 25 s for 2,000 rules, also with few tokens; rules that begin with text are harmless."""
+    assert seconds_of(left_recursive(before)) > 8 > 1 > seconds_of(left_recursive('"x"'))
 
 
 @pytest.mark.parametrize(("body", "least"), [('"a" | {} "b"?', 60), ('"a"? {}', 16), ('{} | "," {}', 2)])
@@ -341,10 +341,6 @@ def test_chains_of_rules_are_estimated_by_their_lengths(body: str, least: float)
     """For 1,000 rules XGrammar takes 4, 1 and 0.2 s, and four times that for twice as many."""
     rules = "".join(f"r{i} ::= {body.replace('{}', f'r{i + 1}')}\n" for i in range(4000))
     assert seconds_of(xgrammar.Grammar.from_ebnf(f'root ::= r0\n{rules}r4000 ::= "" | "c"')) > least
-
-
-def test_rules_that_begin_with_text_are_harmless() -> None:
-    assert seconds_of(left_recursive('"x"')) < 1
 
 
 @pytest.mark.parametrize(
