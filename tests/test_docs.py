@@ -178,13 +178,6 @@ def test_every_public_method_has_a_signature() -> None:
                 assert "args" not in given.parameters, f"{kind.__name__}.{name}{given}"
 
 
-def test_the_signatures_of_compiled_methods() -> None:
-    fill, accept = GrammarMatcher.fill_next_token_bitmask, GrammarMatcher.accept_token
-    assert str(inspect.signature(fill)) == "(self, /, bitmask, index=0, *, debug_print=False)"
-    assert str(inspect.signature(accept)) == "(self, /, token_id, *, debug_print=False)"
-    assert str(accept.__doc__).startswith("Advance by a token")
-
-
 def test_every_page_is_in_the_index() -> None:
     folder = CHECKOUT / "docs"
     pages = {str(path.relative_to(folder)) for path in folder.rglob("*.md")} - {"index.md"}
