@@ -142,12 +142,6 @@ def test_a_time_limit_of_masks_does_not_keep_a_grammar_from_the_folder(tmp_path:
     assert "load" in loaded.timings and loaded.mask_seconds == 9.0
 
 
-def test_disk_without_memory(tmp_path: Path) -> None:
-    compiler = compiler_in(tmp_path, cache_enabled=False)
-    assert compiler.compile_regex("a") is not compiler.compile_regex("a")
-    assert disk(compiler) == (1, 1, 1) and compiler.get_cache_size_bytes() == 0
-
-
 # --- Forgetting --------------------------------------------------------------------------------------------
 
 
