@@ -126,10 +126,10 @@ def test_prefixes_of_random_grammars(strategy: str, case: GrammarCase, data: st.
         plain = GrammarMatcher(compiled)
         assert plain.accept_string(b"".join(case.vocabulary[token] for token in tokens)[len(prefix) :])
         assert mask_of(plain) == last
-    for steps, (left, _) in enumerate(reversed(met), 1):
+    for steps, (before, _) in enumerate(reversed(met), 1):
         twin = matcher.fork()
         twin.rollback(steps)
-        assert twin.left == left and mask_of(twin) == reference(compiled, left)
+        assert twin.left == before and mask_of(twin) == reference(compiled, before)
         with pytest.raises(MatcherError, match="cannot roll back"):
             twin.rollback(len(met) - steps + 1)
         assert all(twin.accept_token(token) for token in tokens[-steps:]) and mask_of(twin) == last

@@ -52,7 +52,7 @@ def test_schemas_and_what_they_are_compiled_for(model, given, compiled_for):
         if given is Crossing:
             Crossing.model_validate_json(text)
         else:
-            assert json.loads(text).keys() == SCHEMA["properties"].keys()
+            assert json.loads(text).keys() == {"ok", "n"}
 
 
 def test_whole_at_every_length(model):
