@@ -122,9 +122,7 @@ def test_what_references_mean(schema: Any, good: list[Any], bad: list[Any]) -> N
 def test_nothing_is_fetched() -> None:
     given = referencing.Registry(retrieve=lambda uri: pytest.fail(uri))  # type: ignore[call-arg]
     for documents in (documents_of(None), documents_of(given)):
-        with pytest.raises(
-            SchemaRefused, match=r"'http://x/a.json', a document that `registry=`"
-        ):
+        with pytest.raises(SchemaRefused, match=r"'http://x/a.json', a document that `registry=`"):
             grammar_of_schema({"$ref": "http://x/a.json"}, documents=documents)
 
 
