@@ -24,14 +24,13 @@ from equivalence.deadline import Deadline
 from equivalence.network import Network, serial
 from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import ParsedGrammar, read_grammar
-from equivalence.network.optimised import optimised_by
 from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.promotion import promote_classifier
 from hybrid.classifier.token_ids import IdClassifier
-from hybrid.classifier.walk_tables import walk_tables
+from hybrid.classifier.walk_tables import WalkTables, walk_tables
 from hybrid.compile.engine_strategies import (
     EngineStrategies,
     Job,
@@ -155,16 +154,12 @@ class Compilation(EngineStrategies):
         """
         budget = self.settings.budget
         began = time.perf_counter()
-        build = partial(
-            network_within, read, self.vocabulary, "acceptance", budget.capacity, budget.states, own
-        )
-        try:
-            network = optimised_by(self.guard.optimise(own), build)
-            built = time.perf_counter()
-            fixed = walk_tables(network, self.vocabulary, own)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            job.unexplored = str(error)
-            raise
+
+        def build() -> tuple[Network, float, WalkTables]:
+            network = network_within(read, self.vocabulary, "acceptance", budget.capacity, budget.states, own)
+            return network, time.perf_counter(), walk_tables(network, self.vocabulary, own)
+
+        network, built, fixed = self.explore(job, own, build)
         classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(

@@ -10,8 +10,9 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import xgrammar
 
@@ -30,6 +31,8 @@ from hybrid.representatives.engines import Engines
 from hybrid.values.budget import OWN_SHARE
 from hybrid.values.gather import Gather
 from hybrid.xgrammar.sanitize import as_changed, classes_as_rules, shield_root, without_lookahead
+
+Result = TypeVar("Result")
 
 
 class Job:
@@ -87,6 +90,14 @@ class EngineStrategies:
         if isinstance(error, BudgetExceeded) and (self.settings.on_budget == "raise" or deadline.is_over):
             raise error
 
+    def explore(self, job: Job, own: Deadline, call: Callable[[], Result]) -> Result:
+        """Make a call that explores a job's grammar, and record the reason if the grammar is refused."""
+        try:
+            return optimised_by(self.guard.optimise(own), call)
+        except (UnsupportedGrammar, BudgetExceeded) as error:
+            job.unexplored = str(error)
+            raise
+
     def explored(
         self, job: Job, grammar: ParsedGrammar | dict[str, Any], own: Deadline
     ) -> tuple[TokenClasses, Network]:
@@ -96,14 +107,10 @@ class EngineStrategies:
             UnsupportedGrammar, BudgetExceeded: it cannot be explored.
         """
         budget = self.settings.budget
-        explore = partial(
+        call = partial(
             classes_and_network, grammar, self.vocabulary, "acceptance", budget.capacity, budget.states, own
         )
-        try:
-            return optimised_by(self.guard.optimise(own), explore)
-        except (UnsupportedGrammar, BudgetExceeded) as error:
-            job.unexplored = str(error)
-            raise
+        return self.explore(job, own, call)
 
     def on_classes(self, job: Job, cause: str = "", classes: TokenClasses | None = None) -> CompiledGrammar:
         """Compile a grammar that was read on representatives, or else on the engine.
