@@ -17,6 +17,7 @@ import pytest
 from equivalence import Vocabulary
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, files
 from hybrid.cli.shipped_grammars import shipped_grammar
+from hybrid.lark import LarkGrammar
 from tests.matchers import STRATEGIES, mask_of
 
 BYTES = Vocabulary.from_bytes([*(bytes([value]) for value in range(256)), b""], stop_token_ids=256)
@@ -85,3 +86,16 @@ def test_rules_that_are_parsed_and_not_used_are_counted(strategy: str) -> None:
     if strategy == "classifier":
         again = files.from_bytes(files.to_bytes(compiled), BYTES)
         assert again.memory_size_bytes - small.memory_size_bytes > 2 * len(text)
+
+
+def test_patterns_that_lark_has_written_out_are_counted() -> None:
+    """Each terminal names the next one twice, so the patterns are much longer than the text."""
+    compiler = GrammarCompiler(BYTES)
+    plain = compiler.compile_lark('start: A0\nA0: "x"')
+    names = [f"A{number}: A{number + 1} | A{number + 1}" for number in range(10)]
+    text = "\n".join(["start: A0", *names, 'A10: "x"'])
+    compiled = compiler.compile_lark(text)
+    assert isinstance(compiled.grammar, LarkGrammar)
+    written = sum(len(one.pattern) for one in compiled.grammar.terminals)
+    assert written > 20 * len(text)
+    assert compiled.memory_size_bytes - plain.memory_size_bytes > written

@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from sys import getsizeof
 from typing import Any
 
 import xgrammar
@@ -105,6 +106,7 @@ class Compilation(EngineStrategies):
             strategy="classifier", reason=reason, vocabulary=self.vocabulary, grammar=built.grammar,
             found=classes, classifier=classifier, timings=timings,
             mask_seconds=self.settings.budget.mask_seconds,
+            source_bytes=sum(getsizeof(one.pattern) for one in built.grammar.terminals),
         )  # fmt: skip
 
     def _on_classifier(self, job: Job) -> CompiledGrammar:
