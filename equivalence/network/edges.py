@@ -17,6 +17,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import empty, of_array
 from cython.cimports.equivalence.network.edge_types import BYTES
+from cython.cimports.equivalence.network.edges import Edge
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -71,9 +72,9 @@ class Edges:
 
     def grow(self):
         """Double the room."""
-        full = self.array
-        self.make_rows(2 * len(full))
-        self.array[: len(full)] = full
+        full: Edge[::1] = self.rows
+        self.make_rows(2 * full.shape[0])
+        self.rows[: full.shape[0]] = full
 
     def table(self) -> NDArray[np.int64]:
         """The edges, int64[count, 5], not copied."""

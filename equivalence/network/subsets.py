@@ -81,7 +81,8 @@ class Subsets:
                 self.called = empty(CALLED, 2 * n_edges + 1)
         if n_callees > self.call_head.shape[0]:
             with cython.gil:
-                self.call_head = np.zeros(2 * n_callees, np.int64)
+                self.call_head = np.empty(2 * n_callees, np.int64)
+                self.call_head[:] = 0
         self.n_called = 1
 
     # ------------------------------------------------------------ what leads out of a subset

@@ -70,8 +70,9 @@ class ByteTables:
         self.n_classes = divide_bytes(automaton, classes)
         self.rows = zeros(BYTE_CLASS, self.n_classes)
         self.fill_rows()
-        self.first_bits = np.zeros((automaton.n_states, (self.n_classes + 63) >> 6), np.uint64)
+        self.first_bits = np.empty((automaton.n_states, (self.n_classes + 63) >> 6), np.uint64)
         bits: cython.ulonglong[:, ::1] = self.first_bits
+        bits[:, :] = 0
         self.bits = bits
         ranks: cython.const[cython.Py_ssize_t][::1] = rank
         account: Account = Account(stop)
@@ -164,8 +165,9 @@ def call_ranks(automaton: Automaton) -> Integers:
     """The rank of each state, int64[S]: 0 for states without calls, otherwise more than the ranks of all
     states with which its calls begin."""
     n: cython.Py_ssize_t = automaton.n_states
-    ranks = np.zeros(n, np.int64)
+    ranks = np.empty(n, np.int64)
     rank: cython.Py_ssize_t[::1] = ranks
+    rank[:] = 0
     room: cython.Py_ssize_t[::1] = np.empty(2 * n, np.int64)
     if n < FEW_STATES:
         find_ranks(automaton, rank, room[:n], room[n:])

@@ -120,7 +120,9 @@ class PieceGather(Gather):
         read = self.walker.reads[number] if number >= 0 else None
         row = None if read is None else read.row
         if row is None:
-            row = np.zeros(self.n_words, np.uint32)
+            row = np.empty(self.n_words, np.uint32)
+            words: cython.uint[::1] = row
+            words[:] = 0
             ranges = self.pieces.pool[first : self.pieces.starts[piece + 1]] if read is None else read.ranges
             self.add_ranges(ranges, row)
             if read is not None:

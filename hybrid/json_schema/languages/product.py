@@ -60,18 +60,24 @@ class Product:
     end: cython.longlong[::1]
 
     def __init__(self, tables: Sequence, all_live: bool, with_dead: bool, bound: int) -> None:
-        starts: list = []
-        first: list = []
-        n_states: cython.Py_ssize_t = 0
+        n_places: cython.Py_ssize_t = 0
         n_edges: cython.Py_ssize_t = 0
-        for ranges, states in tables:
-            first.append(n_states)
-            starts.append(n_edges + np.searchsorted(ranges[:, 0], np.arange(states + 1)))
-            n_states += states + 1
-            n_edges += len(ranges)
-        self.width = len(first)
-        self.first = np.array(first, np.int64)
-        self.starts = np.concatenate(starts).astype(np.int64)
+        edge: cython.Py_ssize_t
+        self.width = len(tables)
+        self.first = np.empty(self.width, np.int64)
+        self.starts = np.empty(sum([states + 1 for _, states in tables]), np.int64)
+        for i in range(self.width):
+            ranges, states = tables[i]
+            of: cython.longlong[:, :] = ranges
+            n_states: cython.Py_ssize_t = states
+            self.first[i] = n_places
+            edge = 0
+            for state in range(n_states + 1):
+                while edge < of.shape[0] and of[edge, 0] < state:
+                    edge += 1
+                self.starts[n_places] = n_edges + edge
+                n_places += 1
+            n_edges += of.shape[0]
         self.edges = np.ascontiguousarray(np.concatenate([ranges[:, 1:] for ranges, _ in tables]))
         self.all_live = all_live
         self.with_dead = with_dead
