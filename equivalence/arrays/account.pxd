@@ -1,3 +1,4 @@
+from equivalence.arrays.interpreter_lock cimport PyThreadState
 from equivalence.deadline.deadline cimport Stop
 
 
@@ -10,8 +11,14 @@ cdef class Account:
     cdef Py_ssize_t n_integers
     cdef int[::1] ints
     cdef Py_ssize_t n_ints
+    cdef int depth
+    cdef double kept_since
+    cdef PyThreadState *released
 
     cdef int check(self) except -1 nogil
+    cdef bint keep_lock(self) noexcept nogil
+    cdef void release_if_slow(self) noexcept nogil
+    cdef void retake_lock(self, bint kept) noexcept nogil
     cpdef int stop_by(self, object stop) except -1
     cdef Py_ssize_t[::1] new_integers(self, Py_ssize_t size)
     cdef int[::1] new_ints(self, Py_ssize_t size)

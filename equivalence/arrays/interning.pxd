@@ -18,4 +18,5 @@ cdef class Interned:
     cdef Py_ssize_t slot(self, Py_ssize_t length) noexcept nogil
     cdef int grow(self, Py_ssize_t length) except -1
     cdef int rehash(self, Py_ssize_t size) except -1
+    cdef void fill_table(self, Py_ssize_t size) noexcept nogil
     cdef int clear(self, Py_ssize_t capacity) except -1 nogil

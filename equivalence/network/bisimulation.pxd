@@ -13,6 +13,7 @@ cdef class Refinement:
     cdef Graph graph
     cdef Account account
     cdef Signatures signatures
+    cdef GraphPartition partition
     cdef readonly Py_ssize_t n_blocks
 
     cdef int refine(self) except -1 nogil

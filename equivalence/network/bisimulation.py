@@ -69,6 +69,7 @@ class Refinement:
 
     Attributes:
         signatures: makes the first blocks.
+        partition: splits them; None otherwise.
         n_blocks: number of blocks.
     """
 
@@ -86,6 +87,7 @@ class Refinement:
         self.n_blocks = self.signatures.n_blocks
         if not self.signatures.is_divided:
             with cython.gil:
-                partition = GraphPartition(self.graph, self.account)
-                with cython.nogil:
-                    self.n_blocks = partition.refine(self.n_blocks, None)
+                self.partition = GraphPartition(self.graph, self.account)
+            self.n_blocks = self.partition.refine(self.n_blocks, None)
+            with cython.gil:
+                self.partition = None

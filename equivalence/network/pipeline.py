@@ -126,11 +126,23 @@ class NetworkPipeline:
         builder.prepare(data, starts, bodies, max_states)
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
-        with cython.nogil:
-            is_left = self.build_automata()
+        return bool(self.run(True, merge))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(-1, check=False)
+    def run(self, is_new: cython.bint, merge: cython.bint) -> cython.int:
+        """Make the automata, and perhaps merge their states. Return whether some may be left recursive."""
+        is_left: cython.int = 0
+        kept = self.account.keep_lock()
+        try:
+            if is_new:
+                is_left = self.build_automata()
             if merge and not is_left:
                 self.merge_states()
-        return bool(is_left)
+        finally:
+            self.account.retake_lock(kept)
+        return is_left
 
     @cython.cfunc
     @cython.nogil
@@ -208,8 +220,7 @@ class NetworkPipeline:
             BudgetExceeded: too many states, or the deadline has passed.
         """
         if self.n_states < 0:
-            with cython.nogil:
-                self.merge_states()
+            self.run(False, True)
         start = self.merging.class_of[self.automata.rule_first[self.root]]
         return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 

@@ -21,4 +21,5 @@ cdef class BaseStore:
     cpdef Py_ssize_t advance(self, Py_ssize_t configuration, Py_ssize_t token) except -1
     cpdef Py_ssize_t advance_text(self, Py_ssize_t configuration, bytes text) except -1
     cpdef Py_ssize_t class_mask(self, Py_ssize_t configuration) except -1
-    cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1
+    cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
+    cdef Py_ssize_t new_mask(self, Py_ssize_t configuration) except -1 nogil

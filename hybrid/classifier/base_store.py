@@ -105,9 +105,11 @@ class BaseStore:
 
     def step_over(self, configuration, text, begin, end):
         """`read_text` for callers that hold the interpreter's lock."""
-        with cython.nogil:
-            configuration = self.read_text(configuration, text, begin, end)
-        return configuration  # noqa: RET504 - read while the lock is held
+        kept = self.account.keep_lock()
+        try:
+            return self.read_text(configuration, text, begin, end)
+        finally:
+            self.account.retake_lock(kept)
 
     # ---------------------------------------------------------------- masks
 
@@ -122,9 +124,15 @@ class BaseStore:
         known: cython.Py_ssize_t = self.known_mask(self.checked(configuration))
         if known >= 0:
             return known
-        with cython.nogil:
-            known = self.mask_of(configuration)
-        return known  # noqa: RET504 - an object that is read while the lock is held
+        return self.new_mask(configuration)
+
+    def new_mask(self, configuration):
+        """`mask_of` for callers that hold the interpreter's lock."""
+        kept = self.account.keep_lock()
+        try:
+            return self.mask_of(configuration)
+        finally:
+            self.account.retake_lock(kept)
 
     def class_masks(
         self,
@@ -145,7 +153,4 @@ class BaseStore:
         if found.shape[0] != n:
             raise ValueError("configurations and found must have the same length")
         for i in range(n):
-            self.checked(configurations[i])
-        with cython.nogil:
-            for i in range(n):
-                found[i] = self.mask_of(configurations[i])
+            found[i] = self.class_mask(configurations[i])

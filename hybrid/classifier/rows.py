@@ -131,7 +131,8 @@ class Rows:
         self.stops = np.array(stops, np.int64)
         if any(not 0 <= stop < gather.vocab_size for stop in stops):
             raise ValueError(f"the stop ids are {tuple(stops)}, the vocabulary has {gather.vocab_size} ids")
-        both: cython.Py_ssize_t[::1] = np.zeros(128, np.int64)
+        both: cython.Py_ssize_t[::1] = np.empty(128, np.int64)
+        both[:] = 0
         self.use(both[:64])
         self.of_mask = both[64:]
         self.rows = []
@@ -214,8 +215,7 @@ class Rows:
         is_patch: cython.bint = needed >= 0
         if not is_patch:
             out = spare.row
-            with cython.nogil:
-                self.gather.fill(words, out)
+            self.gather.fill(words, out)
             if kept is not None:
                 change_row(out, kept, more)
             needed = self.finish(out, whole)

@@ -131,22 +131,6 @@ class Store(BaseStore):
             raise IndexError(f"there is no state {state}")
         return self.space.bottom(state, is_final)
 
-    def step_over(self, configuration, text, begin, end):
-        """The configuration after the bytes between two places. Known steps are read with the interpreter's
-        lock held: releasing it would take as long."""
-        following: cython.Py_ssize_t = configuration
-        while begin < end:
-            following = self.space.steps[configuration, self.space.class_of_byte[text[begin]]]
-            if following <= REJECT:
-                break
-            configuration = following
-            begin += 1
-        if begin == end or following == REJECT:
-            return following
-        with cython.nogil:
-            configuration = self.read_text(configuration, text, begin, end)
-        return configuration  # noqa: RET504 - read while the lock is held
-
     def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places."""
         while begin < end and configuration != REJECT:

@@ -24,10 +24,12 @@ from typing import Any
 import pytest
 
 from equivalence import UnsupportedGrammar
+from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, HybridError, Vocabulary
 from hybrid.drafts import DraftModel
 from tests.matchers import Sides, mask_of
 from tests.new_process import printed_by
+from tests.test_deadline import kernel
 
 WORDS = [b'": ', b'", "', b'{"', b'"}', b"]}", b"true", b"null", b"12", b"ab", b"\xc3\xa9", b"  "]
 TOKENS = [*(bytes([byte]) for byte in range(256)), *WORDS, b""]
@@ -126,6 +128,19 @@ def test_threads_share_everything() -> None:
     finally:
         sys.setswitchinterval(before)
     assert pairs[0][0].classifier.session.serial > 0  # replaced
+
+
+def test_long_kernels_beside_quick_ones() -> None:
+    """A quick kernel keeps the interpreter's lock; a long one releases it, and takes it again before it
+    raises its error."""
+    compiler = GrammarCompiler(VOCABULARY, cache_enabled=False)
+    schema = '{"type": "object", "properties": {"a": {"type": "string"}}}'
+    expected = first_mask(compiler, schema)
+    with ThreadPoolExecutor(3) as pool:
+        kernels = [pool.submit(kernel, Deadline(0.5)) for _ in range(3)]
+        while not all(one.done() for one in kernels):
+            assert first_mask(compiler, schema) == expected
+    assert all(one.result() > 0.4 for one in kernels)
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has one lock")
