@@ -91,6 +91,24 @@ def test_unique_items_in_fixed_layouts(name: str, layout: dict[str, Any]) -> Non
     assert matcher.is_completed() and not ends(matcher, written(invalid, layout))
 
 
+@pytest.mark.parametrize(
+    ("schema", "before", "item"),
+    [
+        (LAID_OUT["under conditions"][0], [0], "0"),
+        (unique({"type": "integer", "minimum": 0, "maximum": 12}, minItems=5), [10, 11, 12], "1"),
+    ],
+)
+def test_separators_may_have_any_amount_of_white_space(
+    schema: dict[str, Any], before: list[int], item: str
+) -> None:
+    comma = " " * 600 + ","
+    matcher = matcher_of(schema, any_whitespace=False, separators=(comma, ":"))
+    assert matcher.accept_string("[" + "".join(f"{one}{comma}" for one in before))
+    for byte in (item + comma).encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.accept_string("2]") and matcher.is_completed()
+
+
 @pytest.mark.parametrize("relax", [False, True])
 @pytest.mark.parametrize(
     "separators", [(";", ":"), (",", "="), (" ", ":"), ("", ""), (",,", ":"), (",\v", ":")]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import TypeAlias, TypeVar
 
 from hybrid.json_schema.marks import BYTES, MARKED
@@ -46,9 +46,6 @@ _HEXADECIMAL = b"0123456789abcdefABCDEF"
 MARKS, UNMARKED = [bytes([mark]) for mark in sorted(BYTES)], [b",", b"]"]
 
 _SPACES = (b"\n", b" ", b"\t", b"\r")
-
-MOST_SPACE = 512
-"""The most characters of white space that a fixed layout puts before a comma or a bracket."""
 
 _ENDLESS_ZEROS = re.compile(r"\.[0-9]*0{12}\Z")
 """The most zeros of a fraction behind which another digit is looked for: if only zeros may follow, `1.000...`
@@ -231,11 +228,12 @@ def goes_on_behind(cursor: Cursor, follower: Follower) -> bool:
     ends = MARKS if cursor.open[-1].is_repeated else UNMARKED
     if any(follower.fork().accept_string(one) for one in ends):
         return True
-    for space in _required_spaces(follower) or [*_possible(follower, WHITE_SPACE)][:1]:
-        for fork in islice(_behind_white_space(follower, space), MOST_SPACE):
-            if any(fork.fork().accept_string(one) for one in ends):
-                return True
-    return False
+    return any(
+        fork.fork().accept_string(one)
+        for space in _required_spaces(follower)
+        for fork in _behind_white_space(follower, space)
+        for one in ends
+    )
 
 
 def _behind_white_space(follower: Follower, first: bytes) -> Iterator[Follower]:
@@ -277,7 +275,7 @@ def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[by
         found.append(one)
         yield one
     for space in _required_spaces(follower):
-        forks = islice(_behind_white_space(follower, space), MOST_SPACE + 1)
+        forks = _behind_white_space(follower, space)
         behind = next(filter(None, ([*_possible(fork, PLAIN)] for fork in forks)), [])
         if not set(behind) <= set(found):
             yield space
