@@ -154,7 +154,7 @@ class Source(NamedTuple):
             if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
                 break
         if self.left_out:
-            refuse_forbidding(locations, self.left_out, self.strict)
+            refuse_forbidding(locations, self.left_out)
         if not start.is_productive:
             raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
         _check_unique(nonterminals, unique, counts)

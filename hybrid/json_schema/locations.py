@@ -30,6 +30,8 @@ _OPENING = frozenset(("additionalProperties", "additionalItems", "unevaluatedPro
 """Keywords that say what other keys or items may be. If one is left out, these may be anything: without the
 keyword, `strict_mode` or an `unevaluated` keyword might forbid them."""
 
+_REFERRING = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+
 Way = Any
 """A JSON pointer, or a location and a tuple of keywords, keys and indices below it. A place in another
 document has no pointer; its way leads through the reference."""
@@ -165,6 +167,11 @@ class Locations:
                     kept[keyword] = True if keyword in removed else value
                 elif keyword not in removed:
                     kept[keyword] = value
+        refers: cython.bint = not _REFERRING.isdisjoint(removed)
+        if refers or "patternProperties" in removed:  # `strict_mode` must not forbid what they may declare
+            kept.setdefault("additionalProperties", True)
+        if refers:
+            kept.setdefault("additionalItems" if isinstance(kept.get("items"), list) else "items", True)
         return self._new(kept, resolver, way)
 
     def _new(self, schema: dict, resolver: Any, way: Any) -> Location:

@@ -17,19 +17,13 @@ _EVALUATING = {
 }
 """Keywords, and those that decide to which keys or items they apply, wherever these stand."""
 
-_DECLARING = frozenset(("properties", "patternProperties", "prefixItems", "items"))
-_APART = frozenset(("properties", "patternProperties", "prefixItems"))
-_VALUES = frozenset(("items", "additionalProperties", "additionalItems", "contains", "propertyNames"))
-_VALUES |= frozenset(_EVALUATING)
 
-
-def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], is_strict: bool) -> None:
+def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]]) -> None:
     """Refuse to leave out a keyword if that would forbid valid instances.
 
     Args:
         locations: the subschemas.
         names: (pointer, keyword) of each keyword that was left out.
-        is_strict: whether objects and arrays that declare keys or items are closed to others.
 
     Raises:
         SchemaRefused: a keyword must not be left out.
@@ -48,8 +42,6 @@ def refuse_forbidding(locations: Locations, names: frozenset[tuple[str, str]], i
                 and location.schema.get("additionalProperties", True) is not True
             ):
                 others.append("additionalProperties")
-            if is_strict and keyword in _EVALUATING["unevaluatedProperties"] and _may_declare(location):
-                others.append("strict_mode")
             if others:
                 why = f"determines what {others[0]} applies to, so relax=True cannot ignore it"
                 raise location.refused(keyword, why, "needed")
@@ -64,11 +56,3 @@ def _negated(locations: Locations) -> list[bool]:
     negated = [location.is_negated for location in locations.all]
     close_backwards(negated, below)  # the other way round: it adds what follows
     return negated
-
-
-def _may_declare(location: Location) -> bool:
-    """Whether keys or items of the same value may be declared, here or in another subschema."""
-    if not _DECLARING.isdisjoint(location.schema):
-        return True
-    steps = location.pointer.split("/")
-    return len(steps) > 2 and steps[-2] not in _APART and steps[-1] not in _VALUES
