@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from adapters.engines.continuations import Continuations
 from equivalence import BudgetExceeded, GrammarError, StrategyError, Vocabulary
 from hybrid import (
     BatchGrammarMatcher,
@@ -29,9 +31,11 @@ from hybrid import (
     GrammarCompiler,
     GrammarMatcher,
     UnsupportedGrammar,
+    allocate_token_bitmask,
 )
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.files import from_bytes, to_bytes
+from hybrid.healing import HealingMatcher
 from hybrid.testing.mask_comparison import flags_of
 from tests.lark_oracle import SMALL_GRAMMARS, SmallGrammar
 from tests.lexers import is_unclosed
@@ -234,6 +238,46 @@ def test_no_matcher_of_a_batch_moves_if_one_cannot_go_back(monkeypatch: pytest.M
     monkeypatch.undo()
     BatchGrammarMatcher.batch_rollback(matchers, [1, 2])
     assert [matcher._follower.text_read() for matcher in matchers] == [b"(", b"("]
+
+
+@pytest.mark.parametrize("way", ["batch", "tree", "healed", "continued"])
+def test_drafts_leave_a_matcher_in_place_if_it_cannot_go_back(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = uncached()
+    base: Any = HealingMatcher if way == "healed" else GrammarMatcher
+
+    class Renewing(base):
+        """The tables are replaced before each token."""
+
+        def accept_token(self, token_id: int, **options: Any) -> bool:
+            with compiled.classifier.lock:
+                compiled.classifier.renew()
+            return bool(super().accept_token(token_id, **options))
+
+    def full(*_: Any) -> int:
+        raise BudgetExceeded("the tables are full")
+
+    options = {"terminate_without_stop_token": True}
+    matcher = Renewing(compiled, "x", **options) if way == "healed" else Renewing(compiled, **options)
+    assert matcher.accept_string("x(" if way == "healed" else "(") and matcher.accept_string("(")
+    before = bits(matcher)
+    monkeypatch.setattr(type(compiled.classifier), "read_again", full)
+    drafts = [ord("("), ord("1"), ord(")")]
+    if way == "batch":
+        bitmask = allocate_token_bitmask(4, VOCABULARY.size)
+        assert BatchGrammarMatcher.batch_fill_draft_bitmask([matcher], bitmask, [drafts]) == [3]
+    elif way == "continued":
+        assert Continuations(8).continue_draft(matcher, drafts)[:3] == drafts
+    else:
+        bitmask = allocate_token_bitmask(4, VOCABULARY.size)
+        heat = torch.zeros(4)  # without temperatures no token would be read
+        parts = (torch.tensor(part) for part in ([1, 2, 3, -1], [-1] * 4, [0, *drafts]))
+        with pytest.raises(BudgetExceeded):  # it goes back node by node
+            matcher.traverse_draft_tree(*parts, bitmask, temperatures=heat)
+    assert bits(matcher) == before
+    monkeypatch.undo()
+    matcher.rollback(2)
 
 
 # ---------------------------------------------------------------- artefacts

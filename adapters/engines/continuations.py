@@ -16,6 +16,7 @@ from typing import Any
 
 from adapters.engines.proposer import Proposer
 from hybrid import GrammarMatcher
+from hybrid.api.draft_tree import kept
 from hybrid.drafts.forced import Encode
 from hybrid.drafts.model import MOST_DRAFT
 
@@ -76,6 +77,7 @@ class Continuations(Proposer):
         if room <= 0:
             return found
         drafts, read = self.model(matcher.compiled_grammar), 0
+        before = kept(matcher) if found else None
         try:
             for token in found:
                 if not matcher.accept_token(token):
@@ -85,5 +87,5 @@ class Continuations(Proposer):
                 found += drafts.propose(matcher, room)
         finally:
             if read:
-                matcher.rollback(read)
+                matcher._go_back(read, before)
         return found

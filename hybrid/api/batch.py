@@ -22,7 +22,7 @@ from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
 from hybrid.api.batch_steps import known_steps
 from hybrid.api.draft_rows import fill_drafts
-from hybrid.api.draft_tree import temperature_or_none, temperatures_of
+from hybrid.api.draft_tree import kept, temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.values.arguments import encoded
 
@@ -273,6 +273,7 @@ def rows_of_one_matcher(
     masks = np.full((len(tokens) + 1, matcher._width), ONES, np.uint32)
     taken = 0
     matcher._fill(masks[0], debug_print)
+    before = kept(matcher) if tokens else None
     try:
         for at, token in enumerate(tokens, 1):
             if token == -1:
@@ -284,7 +285,8 @@ def rows_of_one_matcher(
             if not matcher.is_terminated():
                 matcher._fill(masks[at], debug_print)
     finally:
-        matcher.rollback(taken)
+        if taken:
+            matcher._go_back(taken, before)
     return masks, taken
 
 

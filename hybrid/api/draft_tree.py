@@ -106,7 +106,7 @@ def _walk(
     """Fill the rows of all nodes, in the order of XGrammar's recursion; False if the time was over. The
     matcher is where it was, even after an error."""
     waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
-    n_read = 0  # draft tokens that the matcher has read
+    n_read, before = 0, kept(matcher)  # draft tokens that the matcher has read
     try:
         while waiting:
             node, parent = waiting.pop()
@@ -137,8 +137,14 @@ def _walk(
                 waiting.append((tree.child[node], node))
     finally:
         if n_read:
-            matcher.rollback(n_read)
+            matcher._go_back(n_read, before)
     return True
+
+
+def kept(matcher: Matcher) -> Matcher | None:
+    """A copy to which a matcher can always go back after it has read drafts. None if it needs none, because
+    it follows the grammar in XGrammar, which can take back all steps."""
+    return None if matcher.compiled_grammar.classifier is None else matcher.fork()
 
 
 def temperature_or_none(matcher: Matcher) -> float:

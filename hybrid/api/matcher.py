@@ -213,6 +213,14 @@ class GrammarMatcher(Calls):
         except ReplaceFollower as replaced:
             self._follower = replaced.follower  # the new follower has taken them back
 
+    def _go_back(self, steps: int, before: GrammarMatcher | None) -> None:
+        """Take back steps, without reading the text again, which might fail. `before` is what `kept` has
+        returned before them."""
+        if before is not None and self._follower.reads_again(steps):
+            self._follower = before._follower
+        else:
+            self.rollback(steps)
+
     traverse_draft_tree = traverse
 
     def reset(self) -> None:

@@ -198,6 +198,14 @@ class HealingMatcher:
         inner.rollback(within)
         self._inner, self._spelled, self._crossed = inner, spelled, False
 
+    def _go_back(self, steps: int, before: HealingMatcher | None) -> None:
+        """As `GrammarMatcher._go_back`."""
+        inner = self._inner._follower
+        if before is not None and inner.reads_again(min(steps, inner.n_steps)):
+            self.__dict__.update(before.__dict__)
+        else:
+            self.rollback(steps)
+
     def reset(self) -> None:
         """Go back to the start, before the prefix."""
         self._inner, self._spelled, self._crossed = self._new_inner(), (), False
