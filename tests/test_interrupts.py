@@ -27,10 +27,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import torch
 import xgrammar
 
 from equivalence import BudgetExceeded, MatcherError, Vocabulary, compute_classes, forks
-from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
+from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
 from hybrid.lark import FactoredClassifier
 from tests.caches import wait_for
@@ -423,3 +424,24 @@ def test_what_matchers_keep_beside_the_grammar_changes_with_it(name: str, strate
             times += 1
         assert history(matcher) in (before, history(after)), (act, arguments)
     assert times > 50
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "engine"])
+@pytest.mark.parametrize("name", WRAPPED)
+def test_an_interrupted_tree_leaves_the_matcher_in_place(name: str, strategy: str) -> None:
+    matcher, times, links = WRAPPED[name](strategy), 0, [torch.tensor([1, 2, -1]), torch.tensor([-1] * 3)]
+    before = history(matcher)
+    draft: list[int] = []
+    twin = matcher.fork()
+    while len(draft) < 2:
+        draft.append(mask_of(twin)[0])
+        assert twin.accept_token(draft[-1])
+    tree = [*links, torch.tensor([0, *draft]), allocate_token_bitmask(3, STEPS.size)]
+
+    def begin() -> Callable[[], Any]:
+        return lambda: matcher.traverse_draft_tree(*tree, temperatures=torch.zeros(3))
+
+    for was_interrupted in interrupted(begin, 200):
+        times += was_interrupted
+        assert history(matcher) == before
+    assert times > 20

@@ -76,16 +76,15 @@ class Continuations(Proposer):
         room = self._most - len(found)
         if room <= 0:
             return found
-        drafts, read = self.model(matcher.compiled_grammar), 0
-        before = kept(matcher) if found else None
+        drafts = self.model(matcher.compiled_grammar)
+        made, before = matcher._n_steps, kept(matcher) if draft else None
         try:
             for token in found:
                 if not matcher.accept_token(token):
                     return found
-                read += 1
             if not matcher.is_terminated():
                 found += drafts.propose(matcher, room)
         finally:
-            if read:
-                matcher._go_back(read, before)
+            if draft:
+                matcher._go_back(made, before)
         return found

@@ -273,7 +273,9 @@ def rows_of_one_matcher(
     masks = np.full((len(tokens) + 1, matcher._width), ONES, np.uint32)
     taken = 0
     matcher._fill(masks[0], debug_print)
-    before = kept(matcher) if tokens else None
+    if not tokens:
+        return masks, taken
+    made, before = matcher._n_steps, kept(matcher)
     try:
         for at, token in enumerate(tokens, 1):
             if token == -1:
@@ -285,8 +287,11 @@ def rows_of_one_matcher(
             if not matcher.is_terminated():
                 matcher._fill(masks[at], debug_print)
     finally:
-        if taken:
-            matcher._go_back(taken, before)
+        try:
+            matcher._go_back(made, before)
+        except BaseException:  # Ctrl-C may come at any call
+            matcher._go_back(made, before)
+            raise
     return masks, taken
 
 

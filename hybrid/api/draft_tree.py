@@ -106,13 +106,12 @@ def _walk(
     """Fill the rows of all nodes, in the order of XGrammar's recursion; False if the time was over. The
     matcher is where it was, even after an error."""
     waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
-    n_read, before = 0, kept(matcher)  # draft tokens that the matcher has read
+    made, before = matcher._n_steps, kept(matcher)
     try:
         while waiting:
             node, parent = waiting.pop()
             if node < 0:
                 matcher.rollback(1)
-                n_read -= 1
                 continue
             is_allowed, is_read = True, False
             if node:
@@ -122,7 +121,6 @@ def _walk(
                     if late is not None and time.monotonic() > late:
                         return False
                     is_allowed = is_read = matcher.accept_token(token)
-                    n_read += is_read
             if tree.sibling[node] >= 0:
                 waiting.append((tree.sibling[node], parent))
             if is_read:
@@ -136,8 +134,11 @@ def _walk(
             if tree.child[node] >= 0:
                 waiting.append((tree.child[node], node))
     finally:
-        if n_read:
-            matcher._go_back(n_read, before)
+        try:
+            matcher._go_back(made, before)
+        except BaseException:  # Ctrl-C may come at any call
+            matcher._go_back(made, before)
+            raise
     return True
 
 

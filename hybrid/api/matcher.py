@@ -213,9 +213,15 @@ class GrammarMatcher(Calls):
         except ReplaceFollower as replaced:
             self._follower = replaced.follower  # the new follower has taken them back
 
-    def _go_back(self, steps: int, before: GrammarMatcher | None) -> None:
-        """Take back steps, without reading the text again, which might fail. `before` is what `kept` has
-        returned before them."""
+    @property
+    def _n_steps(self) -> int:
+        """Number of steps that were made and not taken back."""
+        return self._follower.n_steps
+
+    def _go_back(self, made: int, before: GrammarMatcher | None) -> None:
+        """Go back to the place after so many steps, without reading the text again, which might fail.
+        `before` is what `kept` returned there."""
+        steps = self._n_steps - made
         if before is not None and self._follower.reads_again(steps):
             self._follower = before._follower
         else:

@@ -198,9 +198,14 @@ class HealingMatcher:
         inner.rollback(within)
         self._inner, self._spelled, self._crossed = inner, spelled, False
 
-    def _go_back(self, steps: int, before: HealingMatcher | None) -> None:
+    @property
+    def _n_steps(self) -> int:
+        """As `GrammarMatcher._n_steps`; steps inside of the prefix count."""
+        return len(self._spelled) + self._inner._follower.n_steps - self._crossed
+
+    def _go_back(self, made: int, before: HealingMatcher | None) -> None:
         """As `GrammarMatcher._go_back`."""
-        inner = self._inner._follower
+        steps, inner = self._n_steps - made, self._inner._follower
         if before is not None and inner.reads_again(min(steps, inner.n_steps)):
             self.__dict__.update(before.__dict__)
         else:
