@@ -1,21 +1,18 @@
 """Lark grammars from untrusted users: a result or a clear error in time, and bounded memory in this process.
 
 What: grammars for which Lark, `re` or the lexer would need minutes or gigabytes, under a small budget;
-answers from the process that tries them, and answers that are inconsistent; compiling without such a process.
+answers from the process that tries them; compiling without such a process.
 When: after any change of `hybrid.lark`, of `hybrid.guard`, or with another version of Lark.
 Limits: Linux. Bounds on time are loose, because other programs may share the machine.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import resource
 import time
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import pytest
 
 from equivalence import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
@@ -24,7 +21,7 @@ from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.guard import Guard, worker
 from hybrid.guard.lark_construction import answer, construct
-from hybrid.guard.lark_serialisation import deserialised, serialised
+from hybrid.guard.lark_serialisation import deserialised
 from hybrid.guard.process import is_lost_for_memory
 from hybrid.testing.mask_comparison import flags_of
 from hybrid.xgrammar.messages import MESSAGE_CHARACTERS
@@ -197,46 +194,3 @@ def test_it_is_the_same_wherever_it_is_made() -> None:
         here = construct(text, "start", 50_000)
         there = Guard(Budget()).lark(text, "start", Deadline(60))
         assert same(here.lexer, there.lexer) and same(here.machine, there.machine), text
-
-
-def test_what_does_not_fit_is_not_believed() -> None:
-    """Answers of the other process are refused if their numbers would take kernels out of range."""
-    made = construct(shipped_grammar("arithmetic.lark").text, "start", 50_000)
-    data = serialised(made)
-    begin = 8 + int.from_bytes(data[:8], "little")
-    content = json.loads(data[8:begin])
-
-    def forged(change: dict[str, Any]) -> bytes:
-        text = json.dumps({**content, **change}).encode()
-        return len(text).to_bytes(8, "little") + text + data[begin:]
-
-    at, n_lexer = begin, len(made.lexer.step)
-    sizes = [256 * n_lexer, 256 * n_lexer, n_lexer, n_lexer]
-    sizes += [array.size for array in made.machine if isinstance(array, np.ndarray)]
-    for place, size in enumerate(sizes):
-        for value in (-(2**31), 2**31 - 1):
-            if place == len(sizes) - 2 and value > 0:
-                continue  # a long rule, which is refused later
-            number = value.to_bytes(4, "little", signed=True)
-            with pytest.raises(ValueError):
-                deserialised(data[:at] + number + data[at + 4 :])
-        at += 4 * size
-    assert at == len(data)
-    assert deserialised(forged({"error": "SystemExit"})).machine.start == 0, "only our own errors are raised"
-    numbers = content["numbers"]
-    others = [
-        [*numbers[:at], value, *numbers[at + 1 :]] for at in range(5) for value in (-1, 0.0, 10**6, 2**62)
-    ]
-    changes: list[dict[str, Any]] = [
-        *({"numbers": one} for one in (numbers[:-1], [], [0] * 5, *others)),
-        {"texts": [[99]]}, {"texts": content["texts"][:1] * len(content["texts"])},
-        {"sets": [[99]]}, {"sets": [[0.0]]}, {"terminals": content["terminals"][1:]}, {"terminals": ["A"]},
-        {"terminals": [["A", "a", 1, 0, 0]] * len(content["terminals"])}, {"nonterminals": []},
-        {"seconds": []}, {"terminals": None},
-    ]  # fmt: skip
-    for change in changes:
-        with pytest.raises(ValueError):
-            deserialised(forged(change))
-    for damaged in (b"", data[:5], data[:-1], data + b"\0", b"\xff" * 40, b"\2" + bytes(7) + b"[]"):
-        with pytest.raises(ValueError):
-            deserialised(damaged)

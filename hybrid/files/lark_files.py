@@ -19,7 +19,7 @@ from equivalence.lark.lalr import END
 from hybrid.compiled import CompiledGrammar
 from hybrid.files.checks import checked_starts, falls_within, taken
 from hybrid.files.container import Arrays, malformed
-from hybrid.guard.lark_serialisation import terminals_of
+from hybrid.guard.lark_serialisation import Terminal
 from hybrid.lark import FactoredClassifier, Fixed, LarkGrammar, places_of, used_sets
 
 AS_THEY_ARE = (
@@ -53,9 +53,11 @@ def grammar_of(text: bytes, n_terminals: int) -> LarkGrammar:
     """
     try:
         source, start, listed = json.loads(text)
-        terminals = terminals_of(listed)
+        terminals = tuple(Terminal(*one) for one in listed)
     except (ValueError, TypeError, RecursionError) as error:
         raise malformed(f"its grammar cannot be read ({error})") from error
+    if any([type(part) for part in one] != [str, str, bool, bool, bool] for one in terminals):
+        raise malformed("its grammar has terminals of another form")
     if len(terminals) != n_terminals or type(source) is not str or type(start) is not str:
         raise malformed(f"its grammar has {len(terminals)} terminals instead of {n_terminals}, or no text")
     return LarkGrammar(source, start, terminals)

@@ -162,7 +162,7 @@ class Guard:
                 f"{phase} need too much memory ({error}, in another process); let alternatives that "
                 "begin alike share rules, or make the grammar smaller"
             ) from error
-        except (worker.Refused, worker.Died, ValueError) as error:
+        except (worker.Refused, worker.Died) as error:
             raise GrammarError(
                 f"{phase} cannot be built ({shortened(error)}; it was tried in another process)"
             ) from error

@@ -3,8 +3,7 @@
 What: `fixed_tables` makes a `Fixed` from these, in the form that compiled code reads. `places_of` and
 `used_sets` compute the parts that files do not contain.
 When: once for each compiled grammar; the `hybrid.lark.store.Store` of each session reads it.
-Limits: nothing is checked here. Numbers are checked when lexer and parser are made
-(`hybrid.guard.lark_serialisation`), and when an artefact is read (`hybrid.files.lark_files`).
+Limits: nothing is checked here. Numbers are checked when an artefact is read (`hybrid.files.lark_files`).
 """
 
 from __future__ import annotations
