@@ -21,7 +21,7 @@ from hybrid.cli.artifacts import inspect_file
 from hybrid.compiled import CompiledGrammar
 from hybrid.pages import facts_of, render
 from hybrid.xgrammar.relaxed import Narrowing, find_differences
-from hybrid.xgrammar.relaxed.narrow_patterns import ESCAPED, UNANCHORED, pattern_limit
+from hybrid.xgrammar.relaxed.patterns import ESCAPED, UNANCHORED, pattern_limit
 from tests.test_json_schema_meaning import BYTES
 from tests.test_relaxed import INTEGER, OPEN, arrays, compile_plain, objects, strings, takes, write
 from tests.versions import CONFUSES_PARTS

@@ -24,7 +24,7 @@ from hybrid import GrammarCompiler, Vocabulary
 from hybrid.compile.schema_request import JsonSchemaRequest
 from hybrid.compile.settings import Settings
 from hybrid.values.budget import Budget
-from hybrid.xgrammar.relaxed.patterns import FORMAT_GAPS
+from hybrid.xgrammar.relaxed.scalars import FORMATS
 from tests.conftest import load_cases
 from tests.test_network import arrays
 from tests.versions import any_separators, strict_classes
@@ -69,7 +69,7 @@ def test_schemas_of_the_cases_are_read_as_they_are_serialised(strict_mode: bool)
     assert sum(read) > len(read) // 2
 
 
-@pytest.mark.parametrize("format_name", FORMAT_GAPS)
+@pytest.mark.parametrize("format_name", FORMATS)
 def test_formats_are_read_as_they_are_serialised(format_name: str) -> None:
     assert is_read({"type": "string", "format": format_name})
 

@@ -1,7 +1,7 @@
 """The keywords of JSON Schema that constrain values: for which kinds of values, and when they have no effect.
 
 What: `APPLIES` has the kinds of values that each keyword concerns. `is_idle` says whether a keyword excludes
-no value, `fits` whether a value satisfies it.
+no value, `fits` whether a value satisfies it. A `Finding` is a keyword with what XGrammar makes of it.
 When: by `hybrid.xgrammar.relaxed`, for keywords that XGrammar leaves out: one without effect is no loss.
 Limits: `fits` knows the keywords for numbers, lengths and types. All others would need a validator.
 """
@@ -9,7 +9,8 @@ Limits: `fits` knows the keywords for numbers, lengths and types. All others wou
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, TypeGuard
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard
 
 from hybrid.xgrammar.relaxed.values import ALL, covers, kind_of
 
@@ -49,6 +50,58 @@ APPLIES: dict[str, frozenset[str]] = {
 AT_LEAST = ("minLength", "minItems", "minProperties")
 SCHEMAS = ("items", "unevaluatedItems", "additionalProperties", "unevaluatedProperties", "propertyNames")
 MAPS = ("properties", "patternProperties", "dependentSchemas", "dependentRequired", "dependencies")
+
+
+LARGEST_COUNT = 2**31 - 1
+"""XGrammar reads a larger count as a different number."""
+
+NEXT_TO = "is next to {0}: XGrammar reads only {0} and ignores this keyword"
+
+
+LATER: dict[str, frozenset[str]] = {
+    "draft-03": frozenset({"const", "propertyNames", "allOf", "anyOf", "oneOf"}),
+    "draft-04": frozenset({"const", "propertyNames"}),
+    "draft-06": frozenset(),
+    "draft-07": frozenset(),
+    "2019-09": frozenset(),
+}
+"""For each draft, the keywords that it does not have although XGrammar reads them, besides `NEWEST`."""
+
+NEWEST = frozenset({"prefixItems"})
+"""The keywords that only 2020-12 has."""
+
+NEW = frozenset({"unevaluatedItems", "unevaluatedProperties", "minContains"})
+"""The keywords that only 2019-09 and 2020-12 have."""
+
+
+class Finding(NamedTuple):
+    """A keyword that XGrammar does not read as it is meant.
+
+    Attributes:
+        is_gap: True if XGrammar does not enforce it completely; False if valid values cannot be written
+            because of it.
+        keyword: its name.
+        reason: what XGrammar allows, or what cannot be written.
+        inside: the key below the keyword that is meant, or empty.
+    """
+
+    is_gap: bool
+    keyword: str
+    reason: str
+    inside: str = ""
+
+
+gap, limit = partial(Finding, True), partial(Finding, False)
+
+
+def unknown_to(named: Any) -> frozenset[str]:
+    """Find the keywords that XGrammar reads although the draft that ``$schema`` names does not have them."""
+    if not isinstance(named, str):
+        return frozenset()
+    for draft, keywords in LATER.items():
+        if draft in named:
+            return keywords | NEWEST | (frozenset() if draft == "2019-09" else NEW)
+    return frozenset()
 
 
 def permits_all(schema: Any) -> bool:

@@ -1,10 +1,14 @@
-"""Patterns and formats of JSON schemas: what XGrammar allows beyond their meaning.
+"""Patterns of JSON schemas: what XGrammar allows beyond their meaning, and what it does not let be written.
 
-What: `pattern_gap` says why XGrammar allows more than a pattern does; `FORMAT_GAPS` says the same for
-formats. `literal_prefix` is the text with which each match of a pattern begins.
+What: `pattern_gap` says why XGrammar allows more than a pattern does, `pattern_limit` which texts that the
+pattern allows cannot be written. `literal_prefix` is the text with which each match of a pattern begins.
 When: by `hybrid.xgrammar.relaxed`.
 Limits: patterns are examined and never run, because they come from elsewhere and could run forever. In doubt,
-a gap is reported. That patterns must match the whole text makes them narrower, and is not a gap.
+a gap or a limit is reported.
+
+In XGrammar, a pattern must match the whole text, whereas JSON Schema requires a match somewhere in it.
+XGrammar also matches it against the text as it is written, and allows no escapes. So a quotation mark, a
+backslash or a control character can only be written if the pattern spells out an escape.
 """
 
 from __future__ import annotations
@@ -14,28 +18,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-DAYS = "only its shape is checked: February 30 is allowed"
-LEAP = "only its shape is checked: any minute may have 61 seconds"
-RAW = "XGrammar writes its characters into the JSON text without escapes"
+UNESCAPED = "XGrammar writes its characters into the JSON text without escapes"
 
-FORMAT_GAPS: dict[str, str] = {
-    "date": DAYS,
-    "date-time": DAYS,
-    "duration": "",
-    "email": "lengths of the name and of the labels are not checked",
-    "hostname": "lengths of labels and of the name are not checked",
-    "ipv4": "numbers may begin with zeros",
-    "ipv6": "the numbers of an IPv4 part may begin with zeros",
-    "json-pointer": RAW,
-    "relative-json-pointer": RAW,
-    "time": LEAP,
-    "uri": "",
-    "uri-reference": "",
-    "uri-template": "",
-    "uuid": "",
-}
-"""The formats that XGrammar reads, and what each allows beyond its definition; empty if nothing is known. All
-other formats are ignored."""
+UNANCHORED = "must match the whole text, not a part of it"
+ESCAPED = "characters that JSON escapes (quotation mark, backslash, control characters) cannot be written"
+BOTH = f"{UNANCHORED}; {ESCAPED}"
 
 SPECIAL = '"\\'
 CLASS_LETTERS = "dDwWsS"
@@ -44,8 +31,14 @@ CLOSED, ALL, OPEN, SKIPS = range(4)
 """How a part of a pattern ends: without a repeat, as one whole repeat, or with a repeat after something.
 `SKIPS`: it contains an optional group of the last kind."""
 
-UNANCHORED, ANCHORED, INSIDE = range(3)
+NO_ANCHORS, AT_START, INSIDE = range(3)
 """Whether a part of a pattern has no anchors, only anchors with nothing before them, or others."""
+
+NONE, SOME, EACH = range(3)
+"""How many of the characters that a piece stands for are escaped in JSON."""
+
+BRACKETED = {"\\s": True, "\\S": True, "\\W": True, "\\D": True, "\\w": False, "\\d": False, ".": True}
+"""For each class, whether it has characters that JSON escapes."""
 
 _ESCAPE = r"\\(?:[xu]\{(?:[^}]*\})?|x.{0,2}|u.{0,4}|c.?|.?)"
 _LETTER = re.compile(f"({_ESCAPE})|.", re.DOTALL)
@@ -109,9 +102,19 @@ def pattern_gap(pattern: str) -> str:
         behind = folded(pieces, _anchors, max)
         if INSIDE in (behind, folded(pieces, lambda items: _anchors(items[::-1], "$"), max)):
             return "anchors in the middle are ignored"
-    if not (pattern.isascii() and pattern.isprintable()) or any(map(_needs_escape, pieces)):
-        return RAW
+    if not (pattern.isascii() and pattern.isprintable()) or EACH in map(_escaped_share, pieces):
+        return UNESCAPED
     return ""
+
+
+def pattern_limit(pattern: str) -> str:
+    """Say which texts that a pattern allows cannot be written; empty if none are known."""
+    pieces = split(pattern)
+    begins = folded(pieces, lambda items: bool(items) and _is_anchor(items[0], "^"), min)
+    ends = folded(pieces, lambda items: bool(items) and _is_anchor(items[-1], "$"), min)
+    if any(map(_escaped_share, pieces)):
+        return ESCAPED if begins and ends else BOTH
+    return "" if begins and ends else UNANCHORED
 
 
 def literal_prefix(pattern: str) -> str:
@@ -193,19 +196,24 @@ def _leaves_out(brackets: str) -> bool:
     return brackets.startswith("[^") and "\\s" in brackets
 
 
-def _needs_escape(piece: Piece) -> bool:
-    """Whether the piece consists only of characters that JSON strings contain only as escapes."""
+def _escaped_share(piece: Piece) -> int:
+    """How many of a piece's characters are escaped in JSON: `NONE`, `SOME` or `EACH`; in doubt `SOME`."""
     if piece.kind == "character":
-        return piece.character in SPECIAL or piece.character < " "
-    if piece.kind != "class" or not piece.text.startswith("[") or piece.text.startswith("[^"):
-        return False
-    ranges = ranges_of(piece.text)
-    if not ranges:
-        return False
-    return all(last < ord(" ") or (first == last and chr(first) in SPECIAL) for first, last in ranges)
+        return EACH if piece.character in SPECIAL or piece.character < " " else NONE
+    if piece.kind != "class":
+        return NONE
+    if not piece.text.startswith("["):
+        return SOME if BRACKETED.get(piece.text, True) else NONE
+    ranges = _ranges_of(piece.text)
+    if ranges is None or piece.text.startswith("[^"):
+        return SOME
+    if ranges and all(last < ord(" ") or (first == last and chr(first) in SPECIAL) for first, last in ranges):
+        return EACH
+    is_any = any(first < 0x20 or first <= 0x22 <= last or first <= 0x5C <= last for first, last in ranges)
+    return SOME if is_any else NONE
 
 
-def ranges_of(brackets: str) -> list[tuple[int, int]] | None:
+def _ranges_of(brackets: str) -> list[tuple[int, int]] | None:
     """Find the ranges of characters (first, last) in brackets; None if they contain a class."""
     inside = brackets[2:-1] if brackets.startswith("[^") else brackets[1:-1]
     texts = [found[0] for found in _LETTER.finditer(inside)]
@@ -246,11 +254,20 @@ def _end_of(items: list[Item]) -> int:
 def _anchors(items: list[Item], anchor: str = "^") -> int:
     """Find whether an alternative has anchors. They are inside if there is something before them, or if they
     are repeated."""
-    found, at_start = UNANCHORED, True
+    found, at_start = NO_ANCHORS, True
     for piece, inside, quantifier in items:
-        has_anchor = inside if piece.kind == ")" else ANCHORED if piece.kind == anchor else UNANCHORED
+        has_anchor = inside if piece.kind == ")" else AT_START if piece.kind == anchor else NO_ANCHORS
         if has_anchor and (not at_start or (piece.kind == ")" and quantifier not in ("", "?"))):
             return INSIDE
         found = max(found, has_anchor)
         at_start = at_start and piece.kind in "^$"
     return found
+
+
+def _is_anchor(item: Item, anchor: str) -> bool:
+    """Whether an item is an anchor, any text (``.*``, ``.+``), or a group in which each alternative begins or
+    ends like this."""
+    piece, inside, quantifier = item
+    if piece.kind == ")":
+        return bool(inside) and quantifier[:1] not in ("?", "*", "{")
+    return piece.kind == anchor or (piece.text == "." and quantifier[:1] in ("*", "+"))

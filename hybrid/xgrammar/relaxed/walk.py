@@ -10,24 +10,19 @@ cyclic by references.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hybrid.xgrammar.relaxed.keywords import APPLIES, fits, is_idle
-from hybrid.xgrammar.relaxed.narrow import (
+from hybrid.xgrammar.relaxed.keywords import APPLIES, NEXT_TO, Finding, fits, is_idle, unknown_to
+from hybrid.xgrammar.relaxed.objects import array_findings, is_closed, is_open, needs_order, object_findings
+from hybrid.xgrammar.relaxed.scalars import (
     BEYOND,
-    array_limits,
     constant_limit,
-    is_closed,
-    needs_order,
-    number_limits,
-    object_limits,
+    integer_findings,
+    number_findings,
     several_keys,
-    string_limits,
-    unknown_to,
+    string_findings,
 )
-from hybrid.xgrammar.relaxed.objects import NEXT_TO, Gap, is_open, object_gaps
-from hybrid.xgrammar.relaxed.scalars import integer_gaps, string_gaps
 from hybrid.xgrammar.relaxed.twins import find_twins, is_typed, skipped_names
 from hybrid.xgrammar.relaxed.values import (
     ALL,
@@ -298,29 +293,27 @@ class Walk:
                 self._list(path, keyword, NEXT_TO.format(branch))
 
     def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
-        gaps: Iterable[Gap] = ()
-        limits: Iterable[Gap] = ()
-        if one == "string":
-            gaps, limits = string_gaps(node), string_limits(node)
-        elif one == "integer":
-            gaps = integer_gaps(node)
-        elif one == "number":
-            limits = number_limits(node)
-        elif one == "array":
-            self._array(node, path)
-            limits = array_limits(node)
-        elif one == "object":
-            self._object(node, path)
-            gaps = object_gaps(node, self._kinds, self._strict_mode, self._any_order)
-            limits = object_limits(node, is_open(node, self._strict_mode))
-        for gap in gaps:
-            self._list(path, *gap)
-        for limit in limits:
-            self._limit(path, *limit)
+        for is_gap, *found in self._findings(node, path, one):
+            (self._list if is_gap else self._limit)(path, *found)
         if self._strict_mode and one in ("array", "object") and is_closed(node, one):
             signs = ("properties", "patternProperties", "prefixItems", "type")
             self._closed.append((path, next((sign for sign in signs if sign in node), "")))
         self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"}, UNREAD)
+
+    def _findings(self, node: dict[str, Any], path: Path, one: str) -> Iterator[Finding]:
+        """Find what XGrammar makes of the keywords of a type, and visit the parts below them."""
+        if one == "string":
+            yield from string_findings(node)
+        elif one == "integer":
+            yield from integer_findings(node)
+        elif one == "number":
+            yield from number_findings(node)
+        elif one == "array":
+            self._array(node, path)
+            yield from array_findings(node)
+        elif one == "object":
+            self._object(node, path)
+            yield from object_findings(node, self._kinds, self._strict_mode, self._any_order)
 
     def _array(self, node: dict[str, Any], path: Path) -> None:
         for number, item in enumerate(node.get("prefixItems", ())):
