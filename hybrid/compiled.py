@@ -43,7 +43,7 @@ from hybrid.representatives.engines import Engines
 from hybrid.values.budget import Budget, check_budget
 from hybrid.values.gather import Gather
 from hybrid.xgrammar.relaxed import Differences, Narrowing, Relaxation, SchemaText, differences_of
-from hybrid.xgrammar.sanitize import as_changed, has_texts_without_end, shield_root
+from hybrid.xgrammar.sanitize import as_changed, may_force_endless_text, shield_root
 
 _noting = forks.registered(threading.Lock(), forks.Order.BRIEF)
 """Protects `reason`, the only attribute that ever changes; see `CompiledGrammar.note`."""
@@ -283,12 +283,13 @@ class CompiledGrammar:
         )  # fmt: skip
 
     @cached_property
-    def has_texts_without_end(self) -> bool:
-        """Whether some rule has no finite text; False if the grammar cannot be read."""
+    def may_force_endless_text(self) -> bool:
+        """Whether XGrammar's search for forced text may not end, because some rule has no finite text, or a
+        token id is named; False if the grammar cannot be read."""
         if isinstance(self.grammar, (LarkGrammar, SchemaGrammar)):
             return False
         try:
-            return has_texts_without_end(read_grammar(self.grammar).whole())
+            return may_force_endless_text(read_grammar(self.grammar).whole())
         except GrammarError:
             return False
 

@@ -268,7 +268,7 @@ class EngineFollower(Follower):
 
     def forced_bytes(self) -> bytes:
         """Return the bytes that must come next; none if XGrammar might not return."""
-        if self._compiled.has_texts_without_end:
+        if self._compiled.may_force_endless_text:
             return b""
         try:
             return self._inner.find_jump_forward_string().encode()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import xgrammar
@@ -209,36 +208,18 @@ def refuse_endless_rules(read: ParsedGrammar) -> None:
         )
 
 
-def has_texts_without_end(serialized: dict[str, Any]) -> bool:
-    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``), or text may be forced
-    without end before an id (``"a"+ Token(1)``).
+def may_force_endless_text(serialized: dict[str, Any]) -> bool:
+    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``), or to a token id.
 
     XGrammar 0.2.8 follows forced text as long as there is any, ignores token ids, and does not return if the
-    text is infinite. If every rule has a finite text, then every beginning of a text can be completed, and
-    forced text is a part of that completion; unless it needs ids.
-    """
-    reached, ending, kinds = _ending_rules(serialized, ids_end=True)
-    if not reached <= ending:
-        return True
-    if kinds.isdisjoint(serial.TOKEN_TYPES):
-        return False
-    _, ending_by_text, _ = _ending_rules(serialized, ids_end=False)
-    return _may_force_endless_text(serialized, reached, ending_by_text)
-
-
-def _ending_rules(serialized: dict[str, Any], ids_end: bool) -> tuple[set[int], set[int], set[int]]:
-    """The rules that the root reaches; those of them that have a finite text; and the types of their
-    expressions.
-
-    Args:
-        ids_end: whether an id counts as a text.
+    text is infinite (``"a"+ Token(1)``). If every rule has a finite text, then every beginning of a text can
+    be completed, and forced text is a part of that completion; unless it needs ids.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     bodies = [rule[BODY] for rule in serialized[serial.RULES]]
     root = serialized[serial.ROOT]
     reached, pending = {root}, [bodies[root]]
     seen: set[int] = set()
-    kinds: set[int] = set()
     lacking: dict[int, int] = {}  # for each expression, how many others must end first
     users: defaultdict[int, list[int]] = defaultdict(list)  # for each expression, those that contain it
     callers: defaultdict[int, list[int]] = defaultdict(list)  # for each rule, the expressions that call it
@@ -250,7 +231,8 @@ def _ending_rules(serialized: dict[str, Any], ids_end: bool) -> tuple[set[int], 
         seen.add(expression)
         at = starts[expression]
         kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
-        kinds.add(kind)
+        if kind in serial.TOKEN_TYPES:
+            return True
         parts = body if kind in serial.WHOLES else ()
         callees = serial.called_rules(kind, body)
         for part in parts:
@@ -264,8 +246,6 @@ def _ending_rules(serialized: dict[str, Any], ids_end: bool) -> tuple[set[int], 
         lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
         if kind == serial.CLASS and body == [0]:
             continue  # an empty class
-        if kind in serial.TOKEN_TYPES and not ids_end:
-            continue
         if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
             lacking[expression] = 0
             ended.append(expression)
@@ -283,78 +263,4 @@ def _ending_rules(serialized: dict[str, Any], ids_end: bool) -> tuple[set[int], 
             lacking[other] -= 1
             if lacking[other] == 0:
                 ended.append(other)
-    return reached, ending, kinds
-
-
-def _may_force_endless_text(serialized: dict[str, Any], reached: set[int], ending: set[int]) -> bool:
-    """Whether text may be repeated without a choice (``p ::= "a" p | Token(1)``).
-
-    XGrammar follows all places in the grammar at once. So where one of them has a choice of characters, no
-    text is forced, and only rules that lead to no such place matter.
-
-    Args:
-        serialized: the grammar.
-        reached: the rules that count.
-        ending: those of them that have a finite text without ids.
-    """
-    data, starts = serialized[serial.DATA], serialized[serial.STARTS]
-    choosing: set[int] = set()  # rules that lead to a choice of characters, without ids before it
-    repeated: set[int] = set()
-    calls: dict[int, set[int]] = {rule: set() for rule in reached}
-    first_calls: dict[int, set[int]] = {rule: set() for rule in reached}  # perhaps before any text
-    callers: defaultdict[int, set[int]] = defaultdict(set)
-    for rule in reached:
-        pending = [(serialized[serial.RULES][rule][BODY], True, False)]
-        while pending:
-            expression, is_first, is_behind_ids = pending.pop()
-            at = starts[expression]
-            kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
-            if kind == serial.CHOICES:
-                pending += [(part, is_first, is_behind_ids) for part in body]
-            elif kind == serial.SEQUENCE:
-                for part in body:
-                    inner, callee = data[starts[part]], data[starts[part] + 2]
-                    is_behind_ids = is_behind_ids or inner in serial.TOKEN_TYPES
-                    pending.append((part, is_first, is_behind_ids))
-                    is_first = is_first and inner not in (serial.BYTES, serial.CLASS)
-                    is_optional = inner == serial.REPEAT and data[starts[part] + 3] == 0
-                    if inner in serial.CALLS and callee not in ending and not is_optional:
-                        is_behind_ids = True
-            elif kind == serial.TAGS or (kind in serial.CLASSES and _has_characters(body)):
-                if not is_behind_ids:
-                    choosing.add(rule)
-            elif kind in (serial.STAR, serial.PATTERN):
-                return True
-            elif kind in serial.CALLS:
-                if kind == serial.REPEAT and body[2] < 0:
-                    repeated.add(body[0])
-                if is_behind_ids:
-                    continue
-                calls[rule].add(body[0])
-                callers[body[0]].add(rule)
-                if is_first:
-                    first_calls[rule].add(body[0])
-    new = list(choosing)
-    while new:
-        added = callers[new.pop()] - choosing
-        choosing |= added
-        new += added
-    if repeated & ending - choosing:
-        return True
-    # what a left recursive rule repeats does not begin with its beginning
-    return _has_cycle(first_calls) or _has_cycle(
-        {rule: calls[rule] - choosing for rule in reached - choosing}
-    )
-
-
-def _has_cycle(calls: dict[int, set[int]]) -> bool:
-    try:
-        TopologicalSorter(calls).prepare()
-    except CycleError:
-        return True
-    return False
-
-
-def _has_characters(body: list[int]) -> bool:
-    """Whether a class has several characters."""
-    return bool(body[0]) or len(body) > 3 or body[1:2] != body[2:3]
+    return not reached <= ending

@@ -261,7 +261,7 @@ class Walk:
         def forced(side: Side) -> str:
             text = _forced(side.matcher)
             # where XGrammar might not return it is not asked, and nothing is found
-            is_asked = side.is_classifier or not side.matcher._follower._compiled.has_texts_without_end
+            is_asked = side.is_classifier or not side.matcher._follower._compiled.may_force_endless_text
             return text if text or is_asked else truth
 
         self.each("find_jump_forward_string", forced, truth)
