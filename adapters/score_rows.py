@@ -23,15 +23,15 @@ from hybrid import apply_token_bitmask_inplace
 from hybrid.api.bitmask import LOGITS
 
 
-class NoAllowedToken(HybridError, RuntimeError):
+class NoAllowedToken(HybridError):
     """No token is allowed by both the grammar and the other logits processors."""
 
 
-class RejectedToken(HybridError, RuntimeError):
+class RejectedToken(HybridError):
     """A row was continued with a token that the grammar does not allow."""
 
 
-class HistoryError(HybridError, RuntimeError):
+class HistoryError(HybridError):
     """The rows may be a step of the generation or a new prompt, and it is impossible to tell; or they are
     neither."""
 

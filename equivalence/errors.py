@@ -9,8 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 
-class HybridError(Exception):
-    """Base class of every error that this project raises on purpose. Errors can be copied and pickled."""
+class HybridError(RuntimeError):
+    """Base class of every error that this project raises on purpose. Errors can be copied and pickled.
+
+    They are `RuntimeError`s, which XGrammar raises.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Python would call the class with the message, but some classes make it of other arguments
@@ -27,13 +30,14 @@ class ArgumentError(HybridError, TypeError, ValueError):
     be copied. It is both a `TypeError` and a `ValueError`."""
 
 
-class VocabularyError(HybridError, ValueError):
-    """A vocabulary is malformed, does not fit the grammar, or lacks an id."""
+class VocabularyError(HybridError, TypeError, ValueError):
+    """A vocabulary is malformed, does not fit the grammar, or lacks an id. For stop tokens of a wrong type,
+    XGrammar raises `TypeError`."""
 
 
-class GrammarError(HybridError, RuntimeError):
+class GrammarError(HybridError):
     """A grammar or schema is refused, by XGrammar, by Lark, by ``strict=True``, or because XGrammar would
-    crash on it or a schema could not mean what it says. XGrammar itself raises `RuntimeError`."""
+    crash on it or a schema could not mean what it says."""
 
 
 class UnsupportedGrammar(HybridError):
@@ -47,17 +51,18 @@ class BudgetExceeded(HybridError):
     """A computation would exceed its budget of time, states or memory. It returns nothing."""
 
 
-class BitmaskError(HybridError, RuntimeError):
-    """A bitmask has the wrong dtype, shape, device or row. XGrammar raises `RuntimeError` for these."""
+class BitmaskError(HybridError, TypeError):
+    """A bitmask has the wrong dtype, shape, device or row. XGrammar raises `RuntimeError` or `TypeError` for
+    these."""
 
 
-class BatchError(HybridError, RuntimeError, ValueError):
-    """The lists of a batch differ in length, or rows do not fit. XGrammar raises `RuntimeError` for these."""
+class BatchError(HybridError, ValueError):
+    """The lists of a batch differ in length, or rows do not fit."""
 
 
-class MatcherError(HybridError, RuntimeError):
+class MatcherError(HybridError):
     """A matcher cannot do this in its present state: fill a mask after the end, or take back more steps than
-    it has made. XGrammar raises `RuntimeError` for these."""
+    it has made."""
 
 
 class StrategyError(HybridError, ValueError):

@@ -15,7 +15,6 @@ import torch
 import xgrammar
 
 import hybrid
-from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.matcher import tensor_of
 from hybrid.api.batch import rows_of, steps_of, texts_of, tokens_of
 
@@ -32,9 +31,6 @@ class BatchGrammarMatcher(ours):
         RuntimeError: `max_threads` is neither "auto" nor a positive integer.
     """
 
-    __init__ = with_its_errors(ours.__init__)
-
-    @with_its_errors
     def batch_fill_next_token_bitmask(
         self,
         matchers: Sequence[Any],
@@ -51,7 +47,6 @@ class BatchGrammarMatcher(ours):
         return None
 
     @staticmethod
-    @with_its_errors
     def batch_fill_temperature(
         matchers: Sequence[Any], temperatures: torch.Tensor, indices: Iterable[int] | None = None
     ) -> None:
@@ -65,7 +60,6 @@ class BatchGrammarMatcher(ours):
         return None
 
     @staticmethod
-    @with_its_errors
     def batch_accept_token(
         matchers: Sequence[Any], tokens: Iterable[int], debug_print: bool = False
     ) -> list[bool]:
@@ -77,7 +71,6 @@ class BatchGrammarMatcher(ours):
         return [one.accept_token(token, debug_print=debug_print) for one, token in pairs]
 
     @staticmethod
-    @with_its_errors
     def batch_accept_string(
         matchers: Sequence[Any], strings: Iterable[str | bytes], debug_print: bool = False
     ) -> list[bool]:
@@ -89,7 +82,6 @@ class BatchGrammarMatcher(ours):
         return [one.accept_string(text, debug_print=debug_print) for one, text in pairs]
 
     @staticmethod
-    @with_its_errors
     def batch_rollback(matchers: Sequence[Any], num_tokens: int | Iterable[int] = 1) -> None:
         """`xgrammar.BatchGrammarMatcher.batch_rollback`: one number of steps for all, or a list."""
         given = _list_of(matchers)

@@ -16,10 +16,8 @@ import hybrid
 from adapters.identity_cache import IdentityCache
 from adapters.xgrammar.compiled import CompiledGrammar, taken_over
 from adapters.xgrammar.compiler import GrammarCompiler
-from adapters.xgrammar.errors import with_its_errors
 
 
-@with_its_errors
 def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any) -> Any:
     """Our equivalent of an object of XGrammar.
 

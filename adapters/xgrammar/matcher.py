@@ -29,7 +29,6 @@ from xgrammar import (
 import hybrid
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.conversion import grammar_of
-from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_another
 from equivalence.arguments import integer
 from hybrid.api.bitmask import Rows
@@ -69,7 +68,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         RuntimeError: XGrammar refuses the stop tokens or the temperature.
     """
 
-    @with_its_errors
     def __init__(
         self,
         compiled_grammar: CompiledGrammar | xgrammar.CompiledGrammar,
@@ -90,12 +88,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
         if not compiled.tokenizer_info.vocab_size:
             self._size = self._width = 0
 
-    # the slow paths of `hybrid`, which raise all of its errors
-    _answer = with_its_errors(hybrid.GrammarMatcher._answer)
-    _find_mask = with_its_errors(hybrid.GrammarMatcher._find_mask)
-    _accept = with_its_errors(hybrid.GrammarMatcher._accept)
-
-    @with_its_errors
     def _fill_row(self, bitmask: Any, index: Any, debug_print: bool) -> bool:
         return super()._fill_row(tensor_of(bitmask), index, debug_print)
 
@@ -107,12 +99,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
     def _rows_of(self, bitmask: Any) -> Rows:
         return super()._rows_of(bitmask) if self._width else Rows(bitmask, 0, 0)
 
-    accept_string = with_its_errors(hybrid.GrammarMatcher.accept_string)
-    traverse_draft_tree = with_its_errors(hybrid.GrammarMatcher.traverse_draft_tree)
-    find_jump_forward_string = with_its_errors(hybrid.GrammarMatcher.find_jump_forward_string)
-    get_captures = with_its_errors(hybrid.GrammarMatcher.get_captures)
-
-    @with_its_errors
     def find_jump_forward_tokens(self) -> list[int]:
         """Tokens that spell the beginning of the text that must come next. The state does not change.
 
@@ -135,7 +121,6 @@ class GrammarMatcher(hybrid.GrammarMatcher):
             found.pop()
         return found
 
-    @with_its_errors
     def rollback(self, num_tokens: int = 1) -> None:
         """`hybrid.GrammarMatcher.rollback`; as in XGrammar, numbers below 0 take nothing back."""
         if integer(num_tokens, "num_tokens") >= 0:

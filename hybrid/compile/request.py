@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import ArgumentError, GrammarError, StrategyError, Vocabulary
+from equivalence import ArgumentError, BudgetExceeded, GrammarError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_serialised
@@ -165,7 +165,9 @@ class Converted(Parsed):
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         try:
             return guard.convert(self, deadline)
-        except (GrammarError, RuntimeError, TypeError) as error:
+        except BudgetExceeded:
+            raise
+        except (RuntimeError, TypeError) as error:
             given = self.remote_call()[1][0]
             told = way_out(str(error), self.title, given, SCHEMA_OPTIONS)  # advice
             if told is None:

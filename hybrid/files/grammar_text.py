@@ -17,7 +17,7 @@ import numpy as np
 import xgrammar
 from numpy.typing import NDArray
 
-from equivalence.errors import ArtifactError, GrammarError
+from equivalence.errors import ArtifactError
 from equivalence.network import dialect, serial
 from equivalence.network.grammar_reader import read_grammar
 from hybrid.files.container import AGAIN, malformed
@@ -87,7 +87,7 @@ def grammar_of(text: bytes, n_tokens: int) -> xgrammar.Grammar:
         return xgrammar.Grammar.deserialize_json(text.decode("utf-8", "surrogatepass"))
     except ArtifactError:
         raise
-    except (RuntimeError, ValueError, RecursionError, GrammarError) as error:
+    except (RuntimeError, ValueError) as error:
         raise ArtifactError(
             f"this version of XGrammar cannot read the grammar's own text ({error}); {AGAIN}"
         ) from error
