@@ -17,6 +17,7 @@ import xgrammar
 
 import hybrid
 from adapters.identity_cache import IdentityCache
+from adapters.xgrammar.errors import with_its_errors
 from equivalence import UnsupportedGrammar, forks
 from hybrid import Vocabulary
 
@@ -67,13 +68,15 @@ class BaseCompiler:
         options = {**self._options, "strategy": "engine", "cache_dir": None}
         return hybrid.GrammarCompiler(self.hybrid.vocabulary, **options)
 
+    @with_its_errors
     def _compile(
         self, compile_it: Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
     ) -> hybrid.CompiledGrammar:
         """Compile a grammar by a call to one of our compilers.
 
         Raises:
-            HybridError: the grammar is refused, or exceeds the budget.
+            RuntimeError: XGrammar refuses the grammar; other errors of XGrammar's, too.
+            HybridError: the grammar is refused for another reason, or exceeds the budget.
         """
         try:
             return compile_it(self.hybrid)

@@ -16,7 +16,6 @@ import xgrammar
 
 import hybrid
 from adapters.xgrammar.base_compiler import BaseCompiler
-from adapters.xgrammar.errors import with_its_errors
 from equivalence import GrammarError, forks
 from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import read_grammar
@@ -133,7 +132,6 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
         return repr(self.hybrid)
 
 
-@with_its_errors
 def taken_over(
     plain: xgrammar.CompiledGrammar, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any
 ) -> CompiledGrammar:

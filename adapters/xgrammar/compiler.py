@@ -18,7 +18,6 @@ import xgrammar
 import hybrid
 from adapters.xgrammar.base_compiler import BaseCompiler
 from adapters.xgrammar.compiled import CompiledGrammar
-from adapters.xgrammar.errors import with_its_errors
 from adapters.xgrammar.modules import of_another
 from equivalence.arguments import integer
 from hybrid.api.parallel import MOST_JOBS
@@ -46,7 +45,6 @@ class GrammarCompiler(BaseCompiler):
         RuntimeError: a bound is below -1.
     """
 
-    @with_its_errors
     def __init__(
         self,
         tokenizer_info: xgrammar.TokenizerInfo,
@@ -76,7 +74,6 @@ class GrammarCompiler(BaseCompiler):
     def _compiled(self, compile_it: Compile) -> CompiledGrammar:
         return CompiledGrammar(self._compile(compile_it), self._tokenizer_info)
 
-    @with_its_errors
     def compile_json_schema(
         self,
         schema: Any,
@@ -106,19 +103,16 @@ class GrammarCompiler(BaseCompiler):
             )
         )  # fmt: skip
 
-    @with_its_errors
     def compile_builtin_json_grammar(self) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_builtin_json_grammar`."""
         return self._compiled(lambda compiler: compiler.compile_builtin_json_grammar())
 
-    @with_its_errors
     def compile_regex(self, regex: str) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_regex`."""
         if not isinstance(regex, str):
             raise TypeError(f"regex must be a str, but is of type {type(regex).__name__}")
         return self._compiled(lambda compiler: compiler.compile_regex(regex))
 
-    @with_its_errors
     def compile_lark(
         self, lark_string: str, *, named_grammars: Mapping[str, xgrammar.Grammar | str] | None = None
     ) -> CompiledGrammar:
@@ -132,13 +126,11 @@ class GrammarCompiler(BaseCompiler):
             lambda compiler: compiler.compile_lark_dialect(lark_string, self._tokenizer_info, named_grammars)
         )
 
-    @with_its_errors
     def compile_structural_tag(self, *args: Any, **kwargs: Any) -> CompiledGrammar:
         """`xgrammar.GrammarCompiler.compile_structural_tag`: ``structural_tag``, or ``tags, triggers``."""
         text = _tag_text(*args, **kwargs)
         return self._compiled(lambda compiler: compiler.compile_structural_tag(text))
 
-    @with_its_errors
     def compile_grammar(
         self, grammar: str | xgrammar.Grammar, *, root_rule_name: str = "root"
     ) -> CompiledGrammar:

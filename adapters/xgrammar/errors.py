@@ -3,7 +3,7 @@
 What: if XGrammar refuses a grammar, `with_its_errors` raises XGrammar's own type of error. All others of
 ours are `RuntimeError`s, and those about arguments, stop tokens and bitmasks are `TypeError`s, too; XGrammar
 raises both.
-When: around every call of `hybrid` that compiles a grammar.
+When: around the calls of `hybrid` that compile a grammar.
 Limits: messages are ours.
 """
 
