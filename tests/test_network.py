@@ -296,8 +296,8 @@ def assert_coarsest(final: set[int], edges: Any, calls: Any, begins: list[int]) 
     bodies = np.full(len(begins), -1)
     assert not making.begin(none, none, bodies, 0, 10_000, np.array(rows), n_states, a_stop(), False)
     making.merge(8)
-    merged, *_ = unpacked(*making.packed())
-    first, _, ends, edge_starts, edges, call_starts, calls, kept, class_of, n_classes = merged
+    merged = unpacked(*making.packed())
+    first, _, ends, edge_starts, edges, call_starts, calls, _, n_classes, _, kept, class_of, *_ = merged
     own_edges, own_calls = np.split(edges, edge_starts[1:-1]), np.split(calls, call_starts[1:-1])
     ways = [[(low, high, kept[to]) for low, high, to in own] for own in own_edges]
     called = [[(kept[first[rule]], kept[to]) for rule, to in own] for own in own_calls]

@@ -208,7 +208,7 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
     edges += [(2, 1, 48, 90, 2), (2, 1, 97, 97, 3)]
     making = ready_made(edges, 2, 13, max_states=2000)
     making.merge(8)
-    (first, last, final, edge_starts, _, call_starts, calls, *_), *_ = unpacked(*making.packed())
+    first, last, final, edge_starts, _, call_starts, calls, *_ = unpacked(*making.packed())
     # the first subset of a rule is made a second time, for the edges that lead back to it
     assert (last - first).tolist() == [2**10 + 1, 3]
     assert calls[:, 0].tolist() == [1] * (2**10 + 1)
@@ -220,7 +220,7 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
 def test_what_below_sets_need_is_kept_in_few_bits(n: int, dtype: type) -> None:
     network = build_network(xgrammar.Grammar.from_ebnf(f'root ::= "{"ab" * (n // 2)}"'), token_bytes=4)
     assert network._packed[0].dtype == dtype
-    (_, _, final, edge_starts, edges, *_), *_ = unpacked(*network._packed)
+    _, _, final, edge_starts, edges, *_ = unpacked(*network._packed)
     assert sorted(np.diff(edge_starts).tolist()) == [0] + n * [1] and final.sum() == 1
     assert sorted(edges[:, 0].tolist()) == sorted(b"ab" * (n // 2))
     assert len(set(edges[:, 2].tolist())) == n
@@ -247,4 +247,4 @@ def test_below_sets_that_are_too_large_or_too_late(most: int, stop: Stop, messag
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
     network = build_network(grammar, token_bytes=8)
     with pytest.raises(BudgetExceeded, match=message):
-        BelowSets(*network.merged()[:4], network._root, most, stop)
+        BelowSets(network.merged(), most, stop)

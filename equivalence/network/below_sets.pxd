@@ -8,18 +8,16 @@ cdef class MergedStates:
     cdef const Py_ssize_t[:, ::1] edges
     cdef const Py_ssize_t[::1] call_starts
     cdef const Py_ssize_t[:, ::1] calls
-    cdef const Py_ssize_t[::1] representative_of, class_of
-    cdef readonly Py_ssize_t n_classes
+    cdef const Py_ssize_t[::1] representative_of, class_of, class_of_counted, order
+    cdef const Py_ssize_t[:, ::1] counted
+    cdef Py_ssize_t root, n_classes, n_counted_classes
     cdef Py_ssize_t[::1] rule_of_state
     cdef unsigned char[::1] is_end, is_top
 
 
 cdef class BelowSets:
     cdef MergedStates states
-    cdef const Py_ssize_t[:, ::1] counted
-    cdef const Py_ssize_t[::1] class_of_counted
-    cdef readonly Py_ssize_t n_counted_classes
-    cdef Py_ssize_t root, total, max_states
+    cdef Py_ssize_t total, max_states
     cdef Account account
     cdef unsigned char[::1] used
     cdef Py_ssize_t n_used

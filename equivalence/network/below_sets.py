@@ -41,42 +41,35 @@ class MergedStates:
     """The deterministic automata, and the class of each of their states.
 
     Args:
+        root: the root rule.
+        arrays: the attributes down to `order`, with `final` in third place: uint8[states], states that may
+            end their rule.
+
+    Attributes:
         rule_first, rule_last: int64[rules], the first state of each rule, and the one after its last; or -1.
-        final: uint8[states], states that may end their rule.
         edge_starts, edges, call_starts, calls: where the edges (first byte, last byte, target) of each
             state start, and its calls (callee, state after it): int64[states + 1], [n, 3], [states + 1],
             [n, 2].
+        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
+        n_classes, n_counted_classes: number of classes of states, and of counted rules.
         representative_of: int64[states], the state that represents each state: another one if it only tail
             calls a rule, otherwise itself.
         class_of: int64[states], the class of each state; -1 if it cannot be reached from the root.
-        n_classes: number of classes.
-        root: the root rule.
-
-    Attributes:
+        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
+        order: int64, all used rules, callees first.
         rule_of_state: the rule of each state.
         is_end: whether the rule ends in a state, and nothing can be read there.
         is_top: whether a state may be on top of a stack between two bytes: the start, and states after a byte
             or a call.
     """
 
-    def __init__(
-        self,
-        rule_first: NDArray[np.int64],
-        rule_last: NDArray[np.int64],
-        final: NDArray[np.uint8],
-        edge_starts: NDArray[np.int64],
-        edges: NDArray[np.int64],
-        call_starts: NDArray[np.int64],
-        calls: NDArray[np.int64],
-        representative_of: NDArray[np.int64],
-        class_of: NDArray[np.int64],
-        n_classes: cython.Py_ssize_t,
-        root: cython.Py_ssize_t,
-    ) -> None:
-        self.rule_first, self.rule_last = rule_first, rule_last
-        self.edge_starts, self.edges = edge_starts, edges
-        self.call_starts, self.calls = call_starts, calls
-        self.representative_of, self.class_of, self.n_classes = representative_of, class_of, n_classes
+    def __init__(self, root: cython.Py_ssize_t, arrays: tuple) -> None:
+        self.root = root
+        (
+            self.rule_first, self.rule_last, final, self.edge_starts, self.edges, self.call_starts,
+            self.calls, self.counted, self.n_classes, self.n_counted_classes, self.representative_of,
+            self.class_of, self.class_of_counted, self.order,
+        ) = arrays  # fmt: skip
         n: cython.Py_ssize_t = self.class_of.shape[0]
         self.rule_of_state = np.zeros(n, np.int64)
         self.is_end, self.is_top = np.zeros(n, np.uint8), np.zeros(n, np.uint8)
@@ -108,10 +101,6 @@ class BelowSets:
 
     Args:
         states: the merged states.
-        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
-        n_counted_classes: number of those classes.
-        root: the root rule.
         max_states: bound on the states of automata, and thereby on the size of these sets.
         stop: says when to stop.
 
@@ -125,12 +114,10 @@ class BelowSets:
             passed.
     """
 
-    def __init__(self, states, counted, class_of_counted, n_counted_classes, root, max_states, stop) -> None:
-        self.states = states
-        self.counted, self.class_of_counted = counted, class_of_counted
-        self.n_counted_classes, self.root, self.max_states = n_counted_classes, root, max_states
+    def __init__(self, states, max_states, stop) -> None:
+        self.states, self.max_states = states, max_states
         self.account = Account(stop)
-        self.total = self.states.rule_first.shape[0] + self.counted.shape[0]
+        self.total = self.states.rule_first.shape[0] + self.states.counted.shape[0]
         self.used = np.zeros(self.total, np.uint8)
         self.caller_starts = np.zeros(self.total + 2, np.int64)
         self.call_pair_starts = np.zeros(self.total + 2, np.int64)
@@ -171,10 +158,10 @@ class BelowSets:
                 else:
                     self.call_pair_starts[states.calls[k, 0] + 2] += 1
         n_rules = states.rule_first.shape[0]
-        for c in range(self.counted.shape[0]):
-            if self.class_of_counted[c] >= 0:
+        for c in range(states.counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
                 self.used[n_rules + c] = 1
-                self.call_pair_starts[self.counted[c, 0] + 2] += 1
+                self.call_pair_starts[states.counted[c, 0] + 2] += 1
         self.n_used = 0
         for rule in range(self.total):
             if self.used[rule]:
@@ -200,10 +187,10 @@ class BelowSets:
                     pair = self.pairs.pair(states.class_of[back], rule)
                     self.call_pairs[self.call_pair_starts[callee]] = pair
                     self.call_pair_starts[callee] += 1
-        for c in range(self.counted.shape[0]):
-            if self.class_of_counted[c] >= 0:
-                unit = self.counted[c, 0] + 1
-                frame = self.pairs.pair(-1 - self.class_of_counted[c], states.rule_first.shape[0] + c)
+        for c in range(states.counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
+                unit = states.counted[c, 0] + 1
+                frame = self.pairs.pair(-1 - states.class_of_counted[c], states.rule_first.shape[0] + c)
                 self.call_pairs[self.call_pair_starts[unit]] = frame
                 self.call_pair_starts[unit] += 1
 
@@ -220,7 +207,7 @@ class BelowSets:
             if self.n_members > MEMBERS_A_STATE * self.max_states:
                 with cython.gil:
                     raise too_large(self.max_states)
-            if r == self.root:
+            if r == self.states.root:
                 self.bottom[rule] = 1
             self.note_members(rule, r)
             for k in range(self.caller_starts[r], self.caller_starts[r + 1]):
@@ -246,18 +233,16 @@ class BelowSets:
                 n += 1
         self.n_members = n
 
-    def share(self, order: cython.const[cython.Py_ssize_t][::1]) -> None:
+    def share(self) -> None:
         """Let rules with equal sets share one. Then sets that differ only in such rules become equal, too.
 
         No more is shared than follows from that: rules begin separate, callers are numbered before callees,
         and rounds are repeated until nothing changes (two rounds for most grammars).
 
-        Args:
-            order: int64[n], all used rules, callees first.
-
         Raises:
             BudgetExceeded: the deadline has passed.
         """
+        order = self.states.order
         self.codes = SortedSet()
         self.number = np.empty(self.total, np.int64)
         self.set_of_rule = np.empty(self.total, np.int64)
@@ -309,13 +294,14 @@ class BelowSets:
         self.codes.count = 0
         for k in range(self.set_starts[rule], self.set_starts[rule + 1]):
             begin = self.pairs.starts[self.members[k]]
-            symbol = self.pairs.pool[begin] + self.n_counted_classes
+            symbol = self.pairs.pool[begin] + self.states.n_counted_classes
             self.codes.add(symbol * self.total + self.number[self.pairs.pool[begin + 1]])
         length = 1 + 2 * self.codes.sort()
         begin = self.sets.room(length)
         self.sets.pool[begin] = self.bottom[rule]
         for i in range(self.codes.count):
-            self.sets.pool[begin + 1 + 2 * i] = self.codes.values[i] // self.total - self.n_counted_classes
+            symbol = self.codes.values[i] // self.total - self.states.n_counted_classes
+            self.sets.pool[begin + 1 + 2 * i] = symbol
             self.sets.pool[begin + 2 + 2 * i] = self.codes.values[i] % self.total
         return self.sets.intern(length)
 

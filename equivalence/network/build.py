@@ -145,16 +145,14 @@ class Network:
         below = self._below
         if below is None:
             with (deadline or Deadline()).stopping(PHASE) as stop:
-                found = contexts_and_below(*self.merged(), self._root, self._max_states, stop)
+                found = contexts_and_below(self.merged(), self._max_states, stop)
                 below = self._below = Below(*found)
         return below
 
-    def merged(self) -> tuple[MergedStates, Integers, Integers, int, Integers]:
-        """The deterministic automata with the class of each state, and the counted rules: the first arguments
-        of `contexts_and_below`. They are made anew by each call, because what is kept has half of their
-        size."""
-        states, *others = unpacked(*self._packed)
-        return MergedStates(*(*states, self._root)), *others
+    def merged(self) -> MergedStates:
+        """The deterministic automata with the class of each state, and the counted rules. They are made anew
+        by each call, because what is kept has half of their size."""
+        return MergedStates(self._root, unpacked(*self._packed))
 
     @property
     def n_states(self) -> int:

@@ -15,7 +15,7 @@ cdef class Contexts:
     cdef Py_ssize_t n_found, n_sets
     cdef Account account
 
-    cdef int find_tops(self, MergedStates states, BelowSets below) except -1 nogil
+    cdef int find_tops(self, MergedStates states) except -1 nogil
     cdef inline int is_own_top(self, Py_ssize_t s) except -1 nogil
-    cdef int note_tops(self, MergedStates states, BelowSets below) except -1 nogil
+    cdef int note_tops(self, MergedStates states) except -1 nogil
     cdef int write(self, Py_ssize_t symbol) except -1 nogil

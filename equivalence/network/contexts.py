@@ -49,10 +49,10 @@ class Contexts:
         self.below, self.states = below, states
         self.account = Account(stop)
         self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
-        self.n_symbols = self.n_classes + below.n_counted_classes
+        self.n_symbols = self.n_classes + states.n_counted_classes
         self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
         with cython.nogil:
-            self.find_tops(states, below)
+            self.find_tops(states)
         n_tops: cython.Py_ssize_t = self.top_starts[self.n_symbols + 1]
         self.top_rules = np.empty(n_tops, np.int64)
         self.sets = SortedSet()
@@ -63,7 +63,7 @@ class Contexts:
         self.n_found = 0
         self.n_sets = 0
         with cython.nogil:
-            self.note_tops(states, below)
+            self.note_tops(states)
             for symbol in range(self.n_symbols):
                 self.account.check()
                 self.write(symbol)
@@ -73,14 +73,14 @@ class Contexts:
             symbol_sets[: self.n_sets].copy(),
         )
 
-    def find_tops(self, states, below):
+    def find_tops(self, states):
         """Find where the tops of each symbol begin."""
         for s in range(states.class_of.shape[0]):
             if self.is_own_top(s):
                 self.top_starts[states.class_of[s] + 2] += 1
-        for c in range(below.class_of_counted.shape[0]):
-            if below.class_of_counted[c] >= 0:
-                self.top_starts[self.n_classes + below.class_of_counted[c] + 2] += 1
+        for c in range(states.class_of_counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
+                self.top_starts[self.n_classes + states.class_of_counted[c] + 2] += 1
         for symbol in range(self.n_symbols):
             self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
 
@@ -95,15 +95,15 @@ class Contexts:
         representative = self.states.representative_of[s]
         return representative == s or not self.states.is_top[representative]
 
-    def note_tops(self, states, below):
+    def note_tops(self, states):
         """Record the rules of the tops of each symbol."""
         for s in range(states.class_of.shape[0]):
             if self.is_own_top(s):
                 self.top_rules[self.top_starts[states.class_of[s] + 1]] = states.rule_of_state[s]
                 self.top_starts[states.class_of[s] + 1] += 1
-        for c in range(below.class_of_counted.shape[0]):
-            if below.class_of_counted[c] >= 0:
-                symbol = self.n_classes + below.class_of_counted[c]
+        for c in range(states.class_of_counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
+                symbol = self.n_classes + states.class_of_counted[c]
                 self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
                 self.top_starts[symbol + 1] += 1
 
@@ -123,32 +123,18 @@ class Contexts:
         return 0
 
 
-def contexts_and_below(
-    states: MergedStates,
-    counted: Integers,
-    class_of_counted: Integers,
-    n_counted_classes: int,
-    order: Integers,
-    root: int,
-    max_states: int,
-    stop: Stop,
-) -> Below:
+def contexts_and_below(states: MergedStates, max_states: int, stop: Stop) -> Below:
     """The fields of `equivalence.network.build.Below`, in their order.
 
     Args:
         states: the merged states.
-        counted: int64[n, 3], rows (unit, least, most) of counted rules, numbered after the plain ones.
-        class_of_counted: int64[n], the class of each counted rule; -1 if it is unused.
-        n_counted_classes: number of those classes.
-        order: int64[n], all used rules, callees first.
-        root: the root rule.
         max_states: bound on the states of automata, and thereby on the size of these sets.
         stop: says when to stop.
 
     Raises:
         BudgetExceeded: the sets are too large for `max_states`, or the deadline has passed.
     """
-    below = BelowSets(states, counted, class_of_counted, n_counted_classes, root, max_states, stop)
-    below.share(order)
+    below = BelowSets(states, max_states, stop)
+    below.share()
     contexts = Contexts(below, stop)
     return (*contexts.flat, *below.flat())

@@ -284,16 +284,10 @@ def unpacked(
     numbers: NDArray[Any], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
     n_classes: int, n_counted: int,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """From the result of `NetworkPipeline.packed`: the arguments of `below_sets.MergedStates`; the counted
-    rules, int64[n, 3], the class of each, and the number of these classes; the order of the rules."""
-    parts, end, numbers = [], 0, numbers.astype(np.int64)
-    for size in sizes:
-        parts.append(numbers[end : end + size])
-        end += size
-    first, last, edge_starts, edges, call_starts, calls, *classes, order = parts
-    representative_of, class_of, class_of_counted = classes
-    states = (
+    """From the result of `NetworkPipeline.packed`: the arrays of `below_sets.MergedStates`."""
+    parts = np.split(numbers.astype(np.int64), np.cumsum(sizes))
+    first, last, edge_starts, edges, call_starts, calls, *others, _ = parts
+    return (
         first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
-        representative_of, class_of, n_classes,
+        counted.reshape(-1, 3), n_classes, n_counted, *others,
     )  # fmt: skip
-    return states, counted.reshape(-1, 3), class_of_counted, n_counted, order

@@ -55,9 +55,6 @@ class _FollowSets:
     """One call of `follow_sets_of`; `rows` has the set of each rule, with counted rules at the end."""
 
     states: MergedStates
-    counted: cython.const[cython.Py_ssize_t][:, ::1]
-    class_of_counted: cython.const[cython.Py_ssize_t][::1]
-    order: cython.const[cython.Py_ssize_t][::1]
     final: cython.const[cython.uchar][::1]
     first: cython.const[cython.uchar][:, ::1]
     rows: cython.uchar[:, ::1]
@@ -67,10 +64,10 @@ class _FollowSets:
 
     def __init__(self, network: Any, first: NDArray[np.uint8], account: Account) -> None:
         final, counted = network.automaton[0], network.automaton[5]
-        self.states, self.counted, self.class_of_counted, _, self.order = network.merged()
+        self.states = network.merged()
         self.final, self.first, self.account = final.view(np.uint8), first, account
         n_rules: cython.Py_ssize_t = self.states.rule_first.shape[0]
-        self.rows = np.zeros((n_rules + self.counted.shape[0], first.shape[1]), np.uint8)
+        self.rows = np.zeros((n_rules + self.states.counted.shape[0], first.shape[1]), np.uint8)
         self.found = np.zeros((len(final) + len(counted), first.shape[1]), np.uint8)
         self.sets = self.found
         self.fill()
@@ -86,11 +83,11 @@ class _FollowSets:
             for state in range(states.class_of.shape[0]):
                 if states.class_of[state] >= 0 and states.is_top[state] and not states.is_end[state]:
                     unite(self.sets, states.class_of[state], self.rows, states.rule_of_state[state])
-            for c in range(self.counted.shape[0]):
-                if self.class_of_counted[c] >= 0:
-                    unit = self.counted[c, 0]  # the next unit begins on top of the frame
+            for c in range(states.counted.shape[0]):
+                if states.class_of_counted[c] >= 0:
+                    unit = states.counted[c, 0]  # the next unit begins on top of the frame
                     unite(self.sets, states.class_of[states.rule_first[unit]], self.rows, unit)
-                    unite(self.sets, states.n_classes + self.class_of_counted[c], self.rows, n_rules + c)
+                    unite(self.sets, states.n_classes + states.class_of_counted[c], self.rows, n_rules + c)
         return 0
 
     @cython.cfunc
@@ -100,12 +97,12 @@ class _FollowSets:
         """Apply the equations of all rules once, callers first. Return whether a set has grown."""
         n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
         grown: cython.int = 0
-        for i in range(self.order.shape[0] - 1, -1, -1):
+        for i in range(states.order.shape[0] - 1, -1, -1):
             self.account.check()
-            rule = self.order[i]
+            rule = states.order[i]
             if rule >= n_rules:
-                if self.class_of_counted[rule - n_rules] >= 0:
-                    unit = self.counted[rule - n_rules, 0]
+                if states.class_of_counted[rule - n_rules] >= 0:
+                    unit = states.counted[rule - n_rules, 0]
                     grown |= unite(self.rows, unit, self.first, states.class_of[states.rule_first[unit]])
                     grown |= unite(self.rows, unit, self.rows, rule)
                 continue
