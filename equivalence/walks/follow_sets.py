@@ -46,75 +46,60 @@ def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = Non
         UnsupportedGrammar: it has counted automata.
     """
     refuse_counted_automata(network.automaton)
-    return _FollowSets(network, state_first, Account(stop)).found
+    account: Account = Account(stop)
+    states: MergedStates = network.merged()
+    final: cython.const[cython.uchar][::1] = network.automaton[0].view(np.uint8)
+    first: cython.const[cython.uchar][:, ::1] = state_first
+    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+    # the set of each rule, with counted rules at the end
+    rows: cython.uchar[:, ::1] = np.zeros((n_rules + states.counted.shape[0], first.shape[1]), np.uint8)
+    found = np.zeros((len(final) + len(network.automaton[5]), first.shape[1]), np.uint8)
+    sets: cython.uchar[:, ::1] = found
+    with cython.nogil:
+        while extend(rows, states, final, first, account):
+            pass
+        for state in range(states.class_of.shape[0]):
+            if states.class_of[state] >= 0 and states.is_top[state] and not states.is_end[state]:
+                unite(sets, states.class_of[state], rows, states.rule_of_state[state])
+        for c in range(states.counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
+                unit = states.counted[c, 0]  # the next unit begins on top of the frame
+                unite(sets, states.class_of[states.rule_first[unit]], rows, unit)
+                unite(sets, states.n_classes + states.class_of_counted[c], rows, n_rules + c)
+    return found
 
 
-@cython.final
-@cython.cclass
-class _FollowSets:
-    """One call of `follow_sets_of`; `rows` has the set of each rule, with counted rules at the end."""
-
-    states: MergedStates
-    final: cython.const[cython.uchar][::1]
-    first: cython.const[cython.uchar][:, ::1]
-    rows: cython.uchar[:, ::1]
-    sets: cython.uchar[:, ::1]
-    account: Account
-    found = cython.declare(object, visibility="readonly")
-
-    def __init__(self, network: Any, first: NDArray[np.uint8], account: Account) -> None:
-        final, counted = network.automaton[0], network.automaton[5]
-        self.states = network.merged()
-        self.final, self.first, self.account = final.view(np.uint8), first, account
-        n_rules: cython.Py_ssize_t = self.states.rule_first.shape[0]
-        self.rows = np.zeros((n_rules + self.states.counted.shape[0], first.shape[1]), np.uint8)
-        self.found = np.zeros((len(final) + len(counted), first.shape[1]), np.uint8)
-        self.sets = self.found
-        self.fill()
-
-    @cython.cfunc
-    def fill(self) -> cython.int:
-        """Compute the sets of all rules, and unite those of the rules that use each state."""
-        states = self.states
-        n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
-        with cython.nogil:
-            while self.round(states):
-                pass
-            for state in range(states.class_of.shape[0]):
-                if states.class_of[state] >= 0 and states.is_top[state] and not states.is_end[state]:
-                    unite(self.sets, states.class_of[state], self.rows, states.rule_of_state[state])
-            for c in range(states.counted.shape[0]):
-                if states.class_of_counted[c] >= 0:
-                    unit = states.counted[c, 0]  # the next unit begins on top of the frame
-                    unite(self.sets, states.class_of[states.rule_first[unit]], self.rows, unit)
-                    unite(self.sets, states.n_classes + states.class_of_counted[c], self.rows, n_rules + c)
-        return 0
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(-1, check=False)
-    def round(self, states: MergedStates) -> cython.int:
-        """Apply the equations of all rules once, callers first. Return whether a set has grown."""
-        n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
-        grown: cython.int = 0
-        for i in range(states.order.shape[0] - 1, -1, -1):
-            self.account.check()
-            rule = states.order[i]
-            if rule >= n_rules:
-                if states.class_of_counted[rule - n_rules] >= 0:
-                    unit = states.counted[rule - n_rules, 0]
-                    grown |= unite(self.rows, unit, self.first, states.class_of[states.rule_first[unit]])
-                    grown |= unite(self.rows, unit, self.rows, rule)
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def extend(
+    rows: cython.uchar[:, ::1],
+    states: MergedStates,
+    final: cython.const[cython.uchar][::1],
+    first: cython.const[cython.uchar][:, ::1],
+    account: Account,
+) -> cython.int:
+    """Apply the equations of all rules once, callers first. Return whether a set has grown."""
+    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+    grown: cython.int = 0
+    for i in range(states.order.shape[0] - 1, -1, -1):
+        account.check()
+        rule = states.order[i]
+        if rule >= n_rules:
+            if states.class_of_counted[rule - n_rules] >= 0:
+                unit = states.counted[rule - n_rules, 0]
+                grown |= unite(rows, unit, first, states.class_of[states.rule_first[unit]])
+                grown |= unite(rows, unit, rows, rule)
+            continue
+        for state in range(states.rule_first[rule], states.rule_last[rule]):
+            if states.class_of[state] < 0:
                 continue
-            for state in range(states.rule_first[rule], states.rule_last[rule]):
-                if states.class_of[state] < 0:
-                    continue
-                for k in range(states.call_starts[state], states.call_starts[state + 1]):
-                    callee, back = states.calls[k, 0], states.calls[k, 1]
-                    if not states.is_end[back]:
-                        behind = states.class_of[back]
-                        grown |= unite(self.rows, callee, self.first, behind)
-                        if not self.final[behind]:
-                            continue
-                    grown |= unite(self.rows, callee, self.rows, rule)
-        return grown
+            for k in range(states.call_starts[state], states.call_starts[state + 1]):
+                callee, back = states.calls[k, 0], states.calls[k, 1]
+                if not states.is_end[back]:
+                    behind = states.class_of[back]
+                    grown |= unite(rows, callee, first, behind)
+                    if not final[behind]:
+                        continue
+                grown |= unite(rows, callee, rows, rule)
+    return grown
