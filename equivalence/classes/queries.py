@@ -24,62 +24,6 @@ FIRST = 512
 """Initial room for queries."""
 
 
-@cython.final
-@cython.cclass
-class Search:
-    """The input of `find_queries`, and scratch arrays."""
-
-    def __init__(self, event_starts, events, users, context_starts, context_below, account) -> None:
-        self.users = users
-        self.user_starts, self.places = grouped(
-            np.asarray(users)[:, 1].astype(np.int32), len(event_starts) - 1
-        )
-        self.event_starts = event_starts
-        self.events = events
-        self.context_starts = context_starts
-        self.context_below = context_below
-        self.account = account
-        self.queries = Interned(FIRST, 2, account=account)
-
-    def find(self, n_outcomes):
-        """Find the queries of all blocks."""
-        n_below: cython.Py_ssize_t = 0
-        for k in range(self.context_below.shape[0]):
-            n_below = max(n_below, self.context_below[k] + 1)
-        self.answered = np.zeros(n_outcomes, np.int64)
-        self.noted = np.zeros(n_below, np.int64)
-        self.belows = np.empty(n_below, np.int64)
-        with cython.nogil:
-            for block in range(self.event_starts.shape[0] - 1):
-                if self.event_starts[block] < self.event_starts[block + 1]:
-                    self.note_belows(block)
-                    self.ask(block)
-
-    def note_belows(self, block):
-        """List the below sets of all contexts that use a block."""
-        n: cython.Py_ssize_t = 0
-        for u in range(self.user_starts[block], self.user_starts[block + 1]):
-            context = self.users[self.places[u], 0]
-            for k in range(self.context_starts[context], self.context_starts[context + 1]):
-                below = self.context_below[k]
-                if self.noted[below] <= block:
-                    self.noted[below] = block + 1
-                    self.belows[n] = below
-                    n += 1
-        self.n_belows = n
-
-    def ask(self, block):
-        """Add the queries for all outcomes of a block."""
-        for e in range(self.event_starts[block], self.event_starts[block + 1]):
-            outcome = self.events[e, 1]
-            if self.answered[outcome] > block:
-                continue
-            self.account.check()
-            self.answered[outcome] = block + 1
-            for k in range(self.n_belows):
-                self.queries.pair(outcome, self.belows[k])
-
-
 def find_queries(
     event_starts: cython.const[cython.Py_ssize_t][::1],
     events: cython.const[cython.Py_ssize_t][:, ::1],
@@ -105,9 +49,39 @@ def find_queries(
     Raises:
         BudgetExceeded: no bytes left, or told to stop.
     """
+    n_blocks: cython.Py_ssize_t = event_starts.shape[0] - 1
     passing: cython.Py_ssize_t = 8 * (event_starts.shape[0] + 1 + users.shape[0] + n_outcomes)
     account.claim(passing)
-    search = Search(event_starts, events, users, context_starts, context_below, account)
-    search.find(n_outcomes)
+    starts, by_block = grouped(np.asarray(users)[:, 1].astype(np.int32), n_blocks)
+    user_starts: cython.Py_ssize_t[::1] = starts
+    places: cython.int[::1] = by_block
+    n_below = int(np.max(context_below, initial=-1)) + 1
+    # for each outcome, 1 + the last block whose queries were added; for each below set, 1 + the last block
+    # that listed it; the distinct below sets of all contexts that use the current block
+    answered: cython.Py_ssize_t[::1] = np.zeros(n_outcomes, np.int64)
+    noted: cython.Py_ssize_t[::1] = np.zeros(n_below, np.int64)
+    belows: cython.Py_ssize_t[::1] = np.empty(n_below, np.int64)
+    queries = Interned(FIRST, 2, account=account)
+    with cython.nogil:
+        for block in range(n_blocks):
+            if event_starts[block] == event_starts[block + 1]:
+                continue
+            n: cython.Py_ssize_t = 0
+            for u in range(user_starts[block], user_starts[block + 1]):
+                context = users[places[u], 0]
+                for k in range(context_starts[context], context_starts[context + 1]):
+                    below = context_below[k]
+                    if noted[below] <= block:
+                        noted[below] = block + 1
+                        belows[n] = below
+                        n += 1
+            for e in range(event_starts[block], event_starts[block + 1]):
+                outcome = events[e, 1]
+                if answered[outcome] > block:
+                    continue
+                account.check()
+                answered[outcome] = block + 1
+                for k in range(n):
+                    queries.pair(outcome, belows[k])
     account.claim(0, passing)
-    return search.queries
+    return queries
