@@ -20,9 +20,9 @@ cdef class BelowSets:
     cdef Py_ssize_t total, max_states
     cdef Account account
     cdef unsigned char[::1] used
-    cdef Py_ssize_t n_used
     cdef Interned pairs
-    cdef Py_ssize_t[::1] caller_starts, callers, call_pair_starts, call_pairs, set_starts, members
+    cdef Py_ssize_t[::1] under, tail_starts, call_starts, set_starts, members
+    cdef int[::1] tail_calls, calls
     cdef Py_ssize_t n_members
     cdef unsigned char[::1] bottom
     cdef Py_ssize_t[::1] rule_seen, pair_seen, queue
@@ -31,9 +31,8 @@ cdef class BelowSets:
     cdef Interned sets
     cdef Py_ssize_t[::1] set_of_rule
 
-    cdef int count_calls(self, MergedStates states) except -1 nogil
-    cdef int note_calls(self, MergedStates states) except -1 nogil
+    cdef int note_calls(self, MergedStates states, int[::1] tail_callees, int[::1] callees) except -1
     cdef int gather(self, Py_ssize_t rule) except -1 nogil
     cdef int note_members(self, Py_ssize_t rule, Py_ssize_t below) except -1 nogil
     cdef Py_ssize_t intern_set(self, Py_ssize_t rule) except -1 nogil
-    cdef int share_round(self, const Py_ssize_t[::1] order) except -1 nogil
+    cdef int share_round(self, MergedStates states) except -1 nogil

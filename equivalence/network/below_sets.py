@@ -26,7 +26,8 @@ from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
-from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.dynamic_arrays import bigger, filled
+from equivalence.arrays.grouping import grouped
 from equivalence.network.sizes import too_large
 
 check_source(__name__)
@@ -105,7 +106,11 @@ class BelowSets:
         stop: says when to stop.
 
     Attributes:
-        used: uint8[rules], the rules that the network uses; `n_used`: their number.
+        used: uint8[rules], the rules that the network uses.
+        under: for each call, then for each counted rule, what it leaves below the callee: the rule of a tail
+            call; otherwise the number of a pair (symbol, rule below it) in `pairs`.
+        tail_starts, tail_calls: the tail calls of each rule, and where they begin.
+        call_starts, calls: the other calls of each rule, likewise.
         sets: the sets as lists [bottom, symbol, set below it, ...].
         set_of_rule: int64[rules]; -1 if a rule is not used.
 
@@ -119,80 +124,51 @@ class BelowSets:
         self.account = Account(stop)
         self.total = self.states.rule_first.shape[0] + self.states.counted.shape[0]
         self.used = np.zeros(self.total, np.uint8)
-        self.caller_starts = np.zeros(self.total + 2, np.int64)
-        self.call_pair_starts = np.zeros(self.total + 2, np.int64)
-        with cython.nogil:
-            self.count_calls(self.states)
-        self.callers = np.empty(self.caller_starts[self.total + 1], np.int64)
-        self.call_pairs = np.empty(self.call_pair_starts[self.total + 1], np.int64)
-        self.pairs = Interned(self.call_pairs.shape[0], 2)
-        with cython.nogil:
-            self.note_calls(self.states)
+        n_calls: cython.Py_ssize_t = self.states.calls.shape[0] + self.states.counted.shape[0]
+        self.pairs = Interned(n_calls, 2)
+        self.under = np.empty(n_calls, np.int64)
+        tail_callees, callees = filled(n_calls, -1, np.int32), filled(n_calls, -1, np.int32)
+        self.note_calls(self.states, tail_callees, callees)
+        self.tail_starts, self.tail_calls = grouped(tail_callees, self.total)
+        self.call_starts, self.calls = grouped(callees, self.total)
         self.set_starts = np.empty(self.total + 1, np.int64)
         self.bottom = np.zeros(self.total, np.uint8)
-        self.members = np.empty(2 * self.call_pairs.shape[0] + 64, np.int64)
+        self.members = np.empty(2 * self.calls.shape[0] + 64, np.int64)
         self.n_members = 0
-        self.rule_seen = np.empty(self.total, np.int64)
-        self.pair_seen = np.empty(self.pairs.count, np.int64)
+        self.rule_seen = filled(self.total, -1)
+        self.pair_seen = filled(self.pairs.count, -1)
         self.queue = np.empty(self.total, np.int64)
         with cython.nogil:
-            for rule in range(self.total):
-                self.rule_seen[rule] = -1
-            for p in range(self.pairs.count):
-                self.pair_seen[p] = -1
             for rule in range(self.total):
                 self.set_starts[rule] = self.n_members
                 if self.used[rule]:
                     self.gather(rule)
             self.set_starts[self.total] = self.n_members
 
-    def count_calls(self, states):
-        """Find the rules that are used, and where the tail calls and the other calls of each rule begin."""
-        for s in range(states.class_of.shape[0]):
-            if states.class_of[s] < 0:
-                continue
-            self.used[states.rule_of_state[s]] = 1
-            for k in range(states.call_starts[s], states.call_starts[s + 1]):
-                if states.is_end[states.calls[k, 1]]:
-                    self.caller_starts[states.calls[k, 0] + 2] += 1
-                else:
-                    self.call_pair_starts[states.calls[k, 0] + 2] += 1
+    def note_calls(self, states, tail_callees, callees):
+        """Find the rules that are used, and what each call leaves below its callee; counted rules call their
+        units. One of the arrays, which contain -1, gets the callee."""
         n_rules = states.rule_first.shape[0]
-        for c in range(states.counted.shape[0]):
-            if states.class_of_counted[c] >= 0:
-                self.used[n_rules + c] = 1
-                self.call_pair_starts[states.counted[c, 0] + 2] += 1
-        self.n_used = 0
-        for rule in range(self.total):
-            if self.used[rule]:
-                self.n_used += 1
-            if rule > 0:
-                self.caller_starts[rule + 1] += self.caller_starts[rule]
-                self.call_pair_starts[rule + 1] += self.call_pair_starts[rule]
-        self.caller_starts[self.total + 1] += self.caller_starts[self.total]
-        self.call_pair_starts[self.total + 1] += self.call_pair_starts[self.total]
-
-    def note_calls(self, states):
-        """Record the rules that tail call each rule, and the pairs (symbol, rule below) of other calls."""
-        for s in range(states.class_of.shape[0]):
-            if states.class_of[s] < 0:
-                continue
-            rule = states.rule_of_state[s]
-            for k in range(states.call_starts[s], states.call_starts[s + 1]):
-                callee, back = states.calls[k, 0] + 1, states.calls[k, 1]
-                if states.is_end[back]:
-                    self.callers[self.caller_starts[callee]] = rule
-                    self.caller_starts[callee] += 1
-                else:
-                    pair = self.pairs.pair(states.class_of[back], rule)
-                    self.call_pairs[self.call_pair_starts[callee]] = pair
-                    self.call_pair_starts[callee] += 1
-        for c in range(states.counted.shape[0]):
-            if states.class_of_counted[c] >= 0:
-                unit = states.counted[c, 0] + 1
-                frame = self.pairs.pair(-1 - states.class_of_counted[c], states.rule_first.shape[0] + c)
-                self.call_pairs[self.call_pair_starts[unit]] = frame
-                self.call_pair_starts[unit] += 1
+        with cython.nogil:
+            for s in range(states.class_of.shape[0]):
+                if states.class_of[s] < 0:
+                    continue
+                rule = states.rule_of_state[s]
+                self.used[rule] = 1
+                for k in range(states.call_starts[s], states.call_starts[s + 1]):
+                    back = states.calls[k, 1]
+                    if states.is_end[back]:
+                        tail_callees[k] = cython.cast(cython.int, states.calls[k, 0])
+                        self.under[k] = rule
+                    else:
+                        callees[k] = cython.cast(cython.int, states.calls[k, 0])
+                        self.under[k] = self.pairs.pair(states.class_of[back], rule)
+            for c in range(states.counted.shape[0]):
+                if states.class_of_counted[c] >= 0:
+                    k = states.calls.shape[0] + c
+                    self.used[n_rules + c] = 1
+                    callees[k] = cython.cast(cython.int, states.counted[c, 0])
+                    self.under[k] = self.pairs.pair(-1 - states.class_of_counted[c], n_rules + c)
 
     def gather(self, rule):
         """Collect the pairs of a rule, and those of the rules that tail call it, directly or indirectly."""
@@ -210,8 +186,8 @@ class BelowSets:
             if r == self.states.root:
                 self.bottom[rule] = 1
             self.note_members(rule, r)
-            for k in range(self.caller_starts[r], self.caller_starts[r + 1]):
-                caller = self.callers[k]
+            for k in range(self.tail_starts[r], self.tail_starts[r + 1]):
+                caller = self.under[self.tail_calls[k]]
                 if self.rule_seen[caller] != rule:
                     self.rule_seen[caller] = rule
                     self.queue[tail] = caller
@@ -219,14 +195,14 @@ class BelowSets:
 
     def note_members(self, rule, below):
         """Add the pairs of a rule to the set of a rule that it tail calls, or to its own."""
-        first = self.call_pair_starts[below]
-        end = self.call_pair_starts[below + 1]
+        first = self.call_starts[below]
+        end = self.call_starts[below + 1]
         if self.n_members + end - first > self.members.shape[0]:
             with cython.gil:
                 self.members = bigger(self.members, 2 * (self.n_members + end - first), self.n_members)
         n = self.n_members
         for k in range(first, end):
-            p = self.call_pairs[k]
+            p = self.under[self.calls[k]]
             if self.pair_seen[p] != rule:
                 self.pair_seen[p] = rule
                 self.members[n] = p
@@ -242,13 +218,12 @@ class BelowSets:
         Raises:
             BudgetExceeded: the deadline has passed.
         """
-        order = self.states.order
         self.codes = SortedSet()
         self.number = np.empty(self.total, np.int64)
         self.set_of_rule = np.empty(self.total, np.int64)
-        self.example = np.empty(self.n_used + 1, np.int64)
-        most: cython.Py_ssize_t = self.n_used + 1
-        self.sets = Interned(most, 1 + 2 * self.n_members // (self.n_used + 1))
+        most: cython.Py_ssize_t = self.states.order.shape[0] + 1
+        self.example = np.empty(most, np.int64)
+        self.sets = Interned(most, 1 + 2 * self.n_members // most)
         changed: cython.int = 1
         with cython.nogil:
             for rule in range(self.total):
@@ -256,7 +231,7 @@ class BelowSets:
                 self.set_of_rule[rule] = -1
             while changed:
                 self.sets.clear(most)
-                changed = self.share_round(order)
+                changed = self.share_round(self.states)
             n_sets = self.sets.count
             for i in range(n_sets):
                 self.set_of_rule[self.example[i]] = i
@@ -270,12 +245,12 @@ class BelowSets:
                 self.account.check()
                 self.intern_set(self.example[i])
 
-    def share_round(self, order):
+    def share_round(self, states):
         """Let each rule share the set of the first rule with an equal set. Return whether anything
         changed."""
         changed: cython.int = 0
-        for i in range(order.shape[0]):
-            rule = order[order.shape[0] - 1 - i]
+        for i in range(states.order.shape[0] - 1, -1, -1):
+            rule = states.order[i]
             if not self.used[rule]:
                 continue
             self.account.check()
@@ -307,23 +282,9 @@ class BelowSets:
 
     def flat(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """The sets in the form of `Network`: (starts, symbols, set below each, bottom)."""
-        sets = self.sets
-        count = sets.count
-        length = (sets.used - count) // 2
-        made = np.empty(count + 1, np.int64), np.empty(length, np.int64), np.empty(length, np.int64)
-        made_bottom = np.empty(count, np.bool_)
-        starts: cython.Py_ssize_t[::1] = made[0]
-        symbols: cython.Py_ssize_t[::1] = made[1]
-        of_symbol: cython.Py_ssize_t[::1] = made[2]
-        bottom: cython.uchar[::1] = made_bottom.view(np.uint8)
-        at: cython.Py_ssize_t = 0
-        starts[0] = 0
-        with cython.nogil:
-            for i in range(count):
-                bottom[i] = sets.pool[sets.starts[i]] > 0
-                for k in range(sets.starts[i] + 1, sets.starts[i + 1], 2):
-                    symbols[at] = sets.pool[k]
-                    of_symbol[at] = sets.pool[k + 1]
-                    at += 1
-                starts[i + 1] = at
-        return (*made, made_bottom)
+        starts, pool = self.sets.lists()
+        is_member = np.ones(len(pool), bool)
+        is_member[starts[: self.sets.count]] = False
+        members = pool[is_member].reshape(-1, 2)
+        bottom = pool[starts[: self.sets.count]] > 0
+        return (starts - np.arange(len(starts))) >> 1, members[:, 0].copy(), members[:, 1].copy(), bottom

@@ -12,6 +12,8 @@ Every index is always checked, as there.
 
 from __future__ import annotations
 
+from typing import Any
+
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
@@ -20,110 +22,14 @@ from cython.cimports.equivalence.network.sorted_set import SortedSet
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
+from equivalence.arrays.dynamic_arrays import filled
+from equivalence.arrays.grouping import grouped
 from equivalence.deadline import Stop
 
 check_source(__name__)
 
-Integers = NDArray[np.int64]
-Below = tuple[Integers, Integers, Integers, Integers, Integers, Integers, NDArray[np.bool_]]
 
-
-@cython.final
-@cython.cclass
-class Contexts:
-    """The symbols that may be on top of a stack, each with its below sets.
-
-    Args:
-        below: the below sets, shared.
-        stop: says when to stop.
-
-    Attributes:
-        flat: (symbols, starts of their below sets, below sets), int64.
-
-    Raises:
-        BudgetExceeded: the deadline has passed.
-    """
-
-    def __init__(self, below: BelowSets, stop: Stop) -> None:
-        states = below.states
-        self.below, self.states = below, states
-        self.account = Account(stop)
-        self.n_rules, self.n_classes = states.rule_first.shape[0], states.n_classes
-        self.n_symbols = self.n_classes + states.n_counted_classes
-        self.top_starts = np.zeros(self.n_symbols + 2, np.int64)
-        with cython.nogil:
-            self.find_tops(states)
-        n_tops: cython.Py_ssize_t = self.top_starts[self.n_symbols + 1]
-        self.top_rules = np.empty(n_tops, np.int64)
-        self.sets = SortedSet()
-        symbols, set_starts = np.empty(self.n_symbols, np.int64), np.empty(self.n_symbols + 1, np.int64)
-        symbol_sets = np.empty(n_tops, np.int64)
-        self.symbols, self.set_starts, self.symbol_sets = symbols, set_starts, symbol_sets
-        self.set_starts[0] = 0
-        self.n_found = 0
-        self.n_sets = 0
-        with cython.nogil:
-            self.note_tops(states)
-            for symbol in range(self.n_symbols):
-                self.account.check()
-                self.write(symbol)
-        self.flat = (
-            symbols[: self.n_found].copy(),
-            set_starts[: self.n_found + 1].copy(),
-            symbol_sets[: self.n_sets].copy(),
-        )
-
-    def find_tops(self, states):
-        """Find where the tops of each symbol begin."""
-        for s in range(states.class_of.shape[0]):
-            if self.is_own_top(s):
-                self.top_starts[states.class_of[s] + 2] += 1
-        for c in range(states.class_of_counted.shape[0]):
-            if states.class_of_counted[c] >= 0:
-                self.top_starts[self.n_classes + states.class_of_counted[c] + 2] += 1
-        for symbol in range(self.n_symbols):
-            self.top_starts[symbol + 2] += self.top_starts[symbol + 1]
-
-    def is_own_top(self, s):
-        """Whether a state is a top of its own.
-
-        Everything that lies below a state also lies below the state that represents it, so one top is
-        enough if both are tops.
-        """
-        if not self.states.is_top[s] or self.states.is_end[s]:
-            return 0
-        representative = self.states.representative_of[s]
-        return representative == s or not self.states.is_top[representative]
-
-    def note_tops(self, states):
-        """Record the rules of the tops of each symbol."""
-        for s in range(states.class_of.shape[0]):
-            if self.is_own_top(s):
-                self.top_rules[self.top_starts[states.class_of[s] + 1]] = states.rule_of_state[s]
-                self.top_starts[states.class_of[s] + 1] += 1
-        for c in range(states.class_of_counted.shape[0]):
-            if states.class_of_counted[c] >= 0:
-                symbol = self.n_classes + states.class_of_counted[c]
-                self.top_rules[self.top_starts[symbol + 1]] = self.n_rules + c
-                self.top_starts[symbol + 1] += 1
-
-    def write(self, symbol):
-        """Write a symbol and the below sets of its tops, unless it is no top."""
-        self.sets.count = 0
-        for k in range(self.top_starts[symbol], self.top_starts[symbol + 1]):
-            self.sets.add(self.below.set_of_rule[self.top_rules[k]])
-        if self.sets.sort() == 0:
-            return 0
-        for i in range(self.sets.count):
-            self.symbol_sets[self.n_sets] = self.sets.values[i]
-            self.n_sets += 1
-        self.symbols[self.n_found] = symbol if symbol < self.n_classes else self.n_classes - symbol - 1
-        self.n_found += 1
-        self.set_starts[self.n_found] = self.n_sets
-        return 0
-
-
-def contexts_and_below(states: MergedStates, max_states: int, stop: Stop) -> Below:
+def contexts_and_below(states: MergedStates, max_states: int, stop: Stop) -> tuple[NDArray[Any], ...]:
     """The fields of `equivalence.network.build.Below`, in their order.
 
     Args:
@@ -136,5 +42,53 @@ def contexts_and_below(states: MergedStates, max_states: int, stop: Stop) -> Bel
     """
     below = BelowSets(states, max_states, stop)
     below.share()
-    contexts = Contexts(below, stop)
-    return (*contexts.flat, *below.flat())
+    return (*contexts_of(states, below, Account(stop)), *below.flat())
+
+
+@cython.cfunc
+def contexts_of(states: MergedStates, below: BelowSets, account: Account) -> tuple:
+    """The symbols that may be on top of a stack, where the below sets of each begin, and these sets."""
+    n: cython.Py_ssize_t = states.class_of.shape[0]
+    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+    n_classes: cython.Py_ssize_t = states.n_classes
+    n_symbols: cython.Py_ssize_t = n_classes + states.n_counted_classes
+    # the symbol that each state is, and behind the states each counted rule; -1: it is no top
+    symbol_of: cython.int[::1] = filled(n + states.counted.shape[0], -1, np.int32)
+    with cython.nogil:
+        for s in range(n):
+            if states.is_top[s] and not states.is_end[s]:
+                # everything that lies below a state also lies below the state that represents it, so one top
+                # is enough if both are tops
+                representative = states.representative_of[s]
+                if representative == s or not states.is_top[representative]:
+                    symbol_of[s] = cython.cast(cython.int, states.class_of[s])
+        for c in range(states.counted.shape[0]):
+            if states.class_of_counted[c] >= 0:
+                symbol_of[n + c] = cython.cast(cython.int, n_classes + states.class_of_counted[c])
+    starts, tops = grouped(symbol_of, n_symbols)
+    top_starts: cython.Py_ssize_t[::1] = starts
+    places: cython.int[::1] = tops
+    symbols, set_starts = np.empty(n_symbols, np.int64), np.zeros(n_symbols + 1, np.int64)
+    symbol_sets = np.empty(len(tops), np.int64)
+    symbols_to: cython.Py_ssize_t[::1] = symbols
+    starts_to: cython.Py_ssize_t[::1] = set_starts
+    sets_to: cython.Py_ssize_t[::1] = symbol_sets
+    n_found: cython.Py_ssize_t = 0
+    n_sets: cython.Py_ssize_t = 0
+    sets: SortedSet = SortedSet()
+    with cython.nogil:
+        for symbol in range(n_symbols):
+            account.check()
+            sets.count = 0
+            for k in range(top_starts[symbol], top_starts[symbol + 1]):
+                place = cython.cast(cython.Py_ssize_t, places[k])
+                sets.add(below.set_of_rule[states.rule_of_state[place] if place < n else n_rules + place - n])
+            if sets.sort() == 0:
+                continue
+            for i in range(sets.count):
+                sets_to[n_sets] = sets.values[i]
+                n_sets += 1
+            symbols_to[n_found] = symbol if symbol < n_classes else n_classes - symbol - 1
+            n_found += 1
+            starts_to[n_found] = n_sets
+    return symbols[:n_found].copy(), set_starts[: n_found + 1].copy(), symbol_sets[:n_sets].copy()

@@ -11,6 +11,7 @@ Limits: one grammar at a time, in one thread. After an error the tables must not
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import cython
@@ -285,8 +286,9 @@ def unpacked(
     n_classes: int, n_counted: int,
 ) -> tuple[Any, ...]:  # fmt: skip
     """From the result of `NetworkPipeline.packed`: the arrays of `below_sets.MergedStates`."""
-    parts = np.split(numbers.astype(np.int64), np.cumsum(sizes))
-    first, last, edge_starts, edges, call_starts, calls, *others, _ = parts
+    numbers = numbers.astype(np.int64)
+    parts = [numbers[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
+    first, last, edge_starts, edges, call_starts, calls, *others = parts
     return (
         first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
         counted.reshape(-1, 3), n_classes, n_counted, *others,
