@@ -58,112 +58,86 @@ def depth_first(
           bit 0: a byte of 128 or more occurs, and bit 1: everything is well-formed UTF-8, perhaps cut off, if
           the node ends a character.
     """
-    found = DepthFirst(data, offsets)
-    return (
-        np.asarray(found.byte), np.asarray(found.depth), np.asarray(found.skip), np.asarray(found.group),
-        np.asarray(found.below),
-    )  # fmt: skip
-
-
-@cython.final
-@cython.cclass
-class DepthFirst:
-    """A trie while it is made: its arrays, and temporary data.
-
-    Attributes:
-        shared: for each string, how many of its first bytes are equal to those of the previous string.
-        parent: for each node, its parent.
-        valid: for each node, bit s: everything below is well-formed UTF-8 from state s of the decoder.
-    """
-
-    def __init__(
-        self, data: cython.const[cython.uchar][::1], offsets: cython.const[cython.Py_ssize_t][::1]
-    ) -> None:
-        self.data = data
-        self.offsets = offsets
-        self.n_strings = offsets.shape[0] - 1
-        self.shared = np.zeros(self.n_strings, np.int64)
-        with cython.nogil:
-            self.compare_neighbours()
-        n = self.n_nodes
-        self.byte = np.zeros(n, np.uint8)
-        self.depth = np.zeros(n, np.int32)
-        self.skip = np.zeros(n, np.int32)
-        self.group = np.zeros(n + 1, np.int32)
-        self.parent = np.zeros(n, np.int32)
-        self.below = np.zeros((n, 5), np.int64)
-        self.valid = np.full(n, 0xFF, np.uint8)
-        path: cython.Py_ssize_t[::1] = np.zeros(self.longest + 1, np.int64)
-        with cython.nogil:
-            self.place_nodes(path)
-            self.look_below()
-
-    def compare_neighbours(self):
-        """Find what each string shares with the previous one, the number of nodes, and the longest string."""
-        n: cython.Py_ssize_t = 1
-        longest: cython.Py_ssize_t = 0
-        for g in range(self.n_strings):
-            begin = self.offsets[g]
-            length = self.offsets[g + 1] - begin
-            shared: cython.Py_ssize_t = 0
+    n_strings: cython.Py_ssize_t = offsets.shape[0] - 1
+    # for each string, how many of its first bytes are equal to those of the previous one
+    shared: cython.Py_ssize_t[::1] = np.zeros(n_strings, np.int64)
+    n: cython.Py_ssize_t = 1
+    longest: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for g in range(n_strings):
+            begin = offsets[g]
+            length = offsets[g + 1] - begin
             if g > 0:
-                before = self.offsets[g - 1]
+                before = offsets[g - 1]
                 limit = min(length, begin - before)
-                while shared < limit and self.data[before + shared] == self.data[begin + shared]:
-                    shared += 1
-            self.shared[g] = shared
-            n += length - shared
+                while shared[g] < limit and data[before + shared[g]] == data[begin + shared[g]]:
+                    shared[g] += 1
+            n += length - shared[g]
             longest = max(longest, length)
-        self.n_nodes = n
-        self.longest = longest
-
-    def place_nodes(self, path):
-        """Fill all arrays except `below`. `path` is room for the nodes from the root to the current one."""
-        node: cython.Py_ssize_t = 1
-        open_depth: cython.Py_ssize_t = 0
-        for g in range(self.n_strings):
-            begin = self.offsets[g]
-            length = self.offsets[g + 1] - begin
-            for d in range(self.shared[g] + 1, open_depth + 1):
-                self.skip[path[d]] = cython.cast(cython.int, node)
-            for d in range(self.shared[g] + 1, length + 1):
-                self.byte[node] = self.data[begin + d - 1]
-                self.depth[node] = cython.cast(cython.int, d)
-                self.group[node] = cython.cast(cython.int, g)
-                self.parent[node] = cython.cast(cython.int, path[d - 1])
+    byte: cython.uchar[::1] = np.zeros(n, np.uint8)
+    depth: cython.int[::1] = np.zeros(n, np.int32)
+    skip: cython.int[::1] = np.zeros(n, np.int32)
+    group: cython.int[::1] = np.zeros(n + 1, np.int32)
+    parent: cython.int[::1] = np.zeros(n, np.int32)
+    below: cython.Py_ssize_t[:, ::1] = np.zeros((n, 5), np.int64)
+    # the nodes from the root to the current one
+    path: cython.Py_ssize_t[::1] = np.zeros(longest + 1, np.int64)
+    node: cython.Py_ssize_t = 1
+    open_depth: cython.Py_ssize_t = 0
+    with cython.nogil:
+        for g in range(n_strings):
+            begin = offsets[g]
+            length = offsets[g + 1] - begin
+            for d in range(shared[g] + 1, open_depth + 1):
+                skip[path[d]] = cython.cast(cython.int, node)
+            for d in range(shared[g] + 1, length + 1):
+                byte[node] = data[begin + d - 1]
+                depth[node] = cython.cast(cython.int, d)
+                group[node] = cython.cast(cython.int, g)
+                parent[node] = cython.cast(cython.int, path[d - 1])
                 path[d] = node
                 node += 1
             open_depth = length
         for d in range(open_depth + 1):
-            self.skip[path[d]] = cython.cast(cython.int, node)
+            skip[path[d]] = cython.cast(cython.int, node)
         # a string comes before its extensions, so the node that ends group g comes before group g + 1
-        self.group[node] = cython.cast(cython.int, self.n_strings)
+        group[node] = cython.cast(cython.int, n_strings)
+    look_below(byte, parent, below, np.full(n, 0xFF, np.uint8))
+    return np.asarray(byte), np.asarray(depth), np.asarray(skip), np.asarray(group), np.asarray(below)
 
-    def look_below(self):
-        """Find what occurs below each node: from the last node to the first, add to its parent's row."""
-        one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
-        i: cython.Py_ssize_t = self.n_nodes - 1
-        while i > 0:
-            p = cython.cast(cython.Py_ssize_t, self.parent[i])
-            b = cython.cast(cython.Py_ssize_t, self.byte[i])
+
+@cython.cfunc
+def look_below(
+    byte: cython.uchar[::1],
+    parent: cython.int[::1],
+    below: cython.Py_ssize_t[:, ::1],
+    valid: cython.uchar[::1],
+) -> cython.int:
+    """Find what occurs below each node: from the last node to the first, add to its parent's row. Bit s of
+    `valid` means that everything below a node is well-formed UTF-8 from state s of the decoder."""
+    one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
+    n: cython.Py_ssize_t = byte.shape[0]
+    with cython.nogil:
+        for i in range(n - 1, 0, -1):
+            p = cython.cast(cython.Py_ssize_t, parent[i])
+            b = cython.cast(cython.Py_ssize_t, byte[i])
             for w in range(4):
-                self.below[p, w] |= self.below[i, w]
-            self.below[p, 4] |= self.below[i, 4] & 1
+                below[p, w] |= below[i, w]
+            below[p, 4] |= below[i, 4] & 1
             if b < 128:
-                self.below[p, b >> 5] |= one << (b & 31)
+                below[p, b >> 5] |= one << (b & 31)
             else:
-                self.below[p, 4] |= 1
+                below[p, 4] |= 1
             good: cython.Py_ssize_t = 0
-            valid = cython.cast(cython.Py_ssize_t, self.valid[i])
             for s in range(8):
                 t = utf8_step(s, b)
-                if t >= 0 and (valid >> t) & 1:
+                if t >= 0 and (valid[i] >> t) & 1:
                     good |= one << s
-            self.valid[p] &= cython.cast(cython.uchar, good)
-            i -= 1
-        for i in range(self.n_nodes):
-            if self.valid[i] & 1:
-                self.below[i, 4] |= 2
+            valid[p] &= cython.cast(cython.uchar, good)
+        for i in range(n):
+            if valid[i] & 1:
+                below[i, 4] |= 2
+    return 0
 
 
 def by_level(
