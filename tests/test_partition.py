@@ -22,7 +22,7 @@ from equivalence.arrays.account import Account
 from equivalence.arrays.interning import Interned
 from equivalence.arrays.ranges import starts_of
 from equivalence.classes.block_sets import outright_sets
-from equivalence.classes.class_merging import Blocks, Features, merge_classes
+from equivalence.classes.class_merging import merge_classes
 from equivalence.classes.colors import color_queries
 from equivalence.classes.queries import FIRST, find_queries
 from equivalence.classes.refinement import split_classes
@@ -109,13 +109,12 @@ def merged(found: SimpleNamespace, account: Account, colors: Any = None, queries
     queries = found_queries(found, account) if queries is None else queries
     sets, words = found_sets(found, account)
     classes, n_classes = split(found, sets, words, account)
-    blocks = Blocks(
-        classes, sets, words, found.first_byte, found.block_starts, found.event_starts, found.events
-    )
     if colors is None:
         colors = np.arange(queries.count)
-    features = Features(queries, colors, found.context_starts, found.context_below, account)
-    return merge_classes(n_classes, blocks, features, found.user_starts, found.users, account)
+    first_byte, events = found.first_byte, found.events
+    return merge_classes(
+        classes, n_classes, sets, words, first_byte, events, found, queries, colors, found, account
+    )
 
 
 def rows_of(starts: Integers, rows: Integers, i: int) -> list[tuple[int, int]]:

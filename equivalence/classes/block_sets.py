@@ -28,9 +28,9 @@ FIRST = 256
 
 def outright_sets(
     first_byte: cython.const[cython.uchar][::1],
-    block_starts: cython.const[cython.Py_ssize_t][::1],
-    range_starts: cython.const[cython.Py_ssize_t][::1],
-    ranges: cython.const[cython.Py_ssize_t][:, ::1],
+    block_starts: NDArray[np.int64],
+    range_starts: NDArray[np.int64],
+    ranges: NDArray[np.int64],
     account: Account,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Number the pairs (first byte, blocks that read the group completely), and give each group its number.
@@ -51,17 +51,18 @@ def outright_sets(
         BudgetExceeded: no bytes left, or told to stop.
     """
     n_groups: cython.Py_ssize_t = first_byte.shape[0]
-    n_ranges: cython.Py_ssize_t = range_starts[range_starts.shape[0] - 1]
+    n_blocks = len(range_starts) - 1
+    n_ranges: cython.Py_ssize_t = range_starts[n_blocks]
     passing: cython.Py_ssize_t = 8 * n_groups + 40 * n_ranges
     account.claim(4 * n_groups + passing)
-    widths = np.diff(block_starts)
-    n_words: cython.Py_ssize_t = (max(int(widths.max()), 1) + 31) // 32
+    widths = block_starts[1:] - block_starts[:256]
+    n_words: cython.Py_ssize_t = (int(widths.max()) + 31) // 32 or 1
     # for each range, its block, counted from the first one of its byte; a range never contains groups with
     # different first bytes
-    places = np.arange(len(range_starts) - 1) - np.repeat(block_starts[:256], widths)
-    block_of_range: cython.Py_ssize_t[::1] = np.repeat(places, np.diff(range_starts))
+    places = np.arange(n_blocks) - block_starts[:256].repeat(widths)
+    block_of_range: cython.Py_ssize_t[::1] = places.repeat(range_starts[1:] - range_starts[:n_blocks])
     # the ranges that begin or end at each group, twice their number or one more
-    starts, sides = grouped(np.asarray(ranges)[:n_ranges].astype(np.int32).ravel(), n_groups + 1)
+    starts, sides = grouped(ranges[:n_ranges].astype(np.int32).ravel(), n_groups + 1)
     side_starts: cython.Py_ssize_t[::1] = starts
     side: cython.int[::1] = sides
     sets = Interned(FIRST, 1 + n_words, account=account)

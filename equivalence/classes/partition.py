@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from equivalence.arrays.account import Account
 from equivalence.classes.block_sets import outright_sets
-from equivalence.classes.class_merging import Blocks, Features, merge_classes
+from equivalence.classes.class_merging import merge_classes
 from equivalence.classes.explore import Capacity, Exploration, array_bytes, out_of_bytes
 from equivalence.classes.refinement import split_classes
 from equivalence.deadline import Deadline
@@ -71,8 +71,8 @@ def _partition(
     classes, n_classes = split_classes(
         range_sets, len(words), first_byte, walked.event_starts, events, account
     )
-    blocks = Blocks(classes, range_sets, words, first_byte, walked.block_starts, walked.event_starts, events)
-    below = network.below()
-    features = Features(found.queries, found.colors, below.context_starts, below.context_below, account)
-    result = merge_classes(n_classes, blocks, features, walked.user_starts, walked.users, account)
+    result = merge_classes(
+        classes, n_classes, range_sets, words, first_byte, events, walked, found.queries, found.colors,
+        network.below(), account,
+    )  # fmt: skip
     return ClassRuns(starts, result)

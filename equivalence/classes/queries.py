@@ -15,6 +15,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.source_check import check_source
+from numpy.typing import NDArray
 
 from equivalence.arrays.grouping import grouped
 
@@ -28,9 +29,9 @@ def find_queries(
     event_starts: cython.const[cython.Py_ssize_t][::1],
     events: cython.const[cython.Py_ssize_t][:, ::1],
     n_outcomes: cython.Py_ssize_t,
-    users: cython.const[cython.Py_ssize_t][:, ::1],
+    users: NDArray[np.int64],
     context_starts: cython.const[cython.Py_ssize_t][::1],
-    context_below: cython.const[cython.Py_ssize_t][::1],
+    context_below: NDArray[np.int64],
     account: Account,
 ) -> Interned:
     """Find the distinct queries that some context needs.
@@ -50,12 +51,14 @@ def find_queries(
         BudgetExceeded: no bytes left, or told to stop.
     """
     n_blocks: cython.Py_ssize_t = event_starts.shape[0] - 1
-    passing: cython.Py_ssize_t = 8 * (event_starts.shape[0] + 1 + users.shape[0] + n_outcomes)
+    passing: cython.Py_ssize_t = 8 * (event_starts.shape[0] + 1 + len(users) + n_outcomes)
     account.claim(passing)
-    starts, by_block = grouped(np.asarray(users)[:, 1].astype(np.int32), n_blocks)
+    starts, by_block = grouped(users[:, 1].astype(np.int32), n_blocks)
+    user_rows: cython.const[cython.Py_ssize_t][:, ::1] = users
     user_starts: cython.Py_ssize_t[::1] = starts
     places: cython.int[::1] = by_block
-    n_below = int(np.max(context_below, initial=-1)) + 1
+    below_sets: cython.const[cython.Py_ssize_t][::1] = context_below
+    n_below = int(context_below.max(initial=-1)) + 1
     # for each outcome, 1 + the last block whose queries were added; for each below set, 1 + the last block
     # that listed it; the distinct below sets of all contexts that use the current block
     answered: cython.Py_ssize_t[::1] = np.zeros(n_outcomes, np.int64)
@@ -68,9 +71,9 @@ def find_queries(
                 continue
             n: cython.Py_ssize_t = 0
             for u in range(user_starts[block], user_starts[block + 1]):
-                context = users[places[u], 0]
+                context = user_rows[places[u], 0]
                 for k in range(context_starts[context], context_starts[context + 1]):
-                    below = context_below[k]
+                    below = below_sets[k]
                     if noted[below] <= block:
                         noted[below] = block + 1
                         belows[n] = below
