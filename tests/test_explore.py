@@ -101,7 +101,7 @@ def test_steps_and_loops(name: str) -> None:
     for one in range(1, up.configurations.count):
         fact = facts[one]
         for byte in range(128):
-            if int(fact[f"loop_{byte >> 5}"]) >> (byte & 31) & 1:
+            if int(fact[f"loop_{byte >> 6}"]) >> (byte & 63) & 1:
                 n_loops += 1
                 assert up.following(one, tables.class_of_byte[byte]) == one
         for text in ("é", "\u0800", "中", "\U00010000", "\U00040000", "\U0010ffff"):

@@ -18,7 +18,7 @@ from adapters.grammars import compiled_grammars
 from bench.lark_checks import may_be_text
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
-from equivalence.trie.nodes import BELOW_OTHERS, ENDS, NODE
+from equivalence.trie.nodes import BELOW_OTHERS, ENDS
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
 from tests.byte_tokenizer import byte_tokenizer
@@ -252,7 +252,7 @@ def test_trie(tokens: list[bytes]) -> None:
 
     prefixes = sorted({token[:end] for token in distinct for end in range(len(token) + 1)} | {b""})
     assert len(trie.nodes) == len(prefixes) + 1
-    rows: Any = np.rec.fromarrays(list(trie.nodes.T), names=NODE.replace(" ", ","))  # type: ignore[call-overload]
+    rows: Any = np.rec.fromarrays(list(trie.nodes.T), names="child,group,group_end,bits,a,b,c,d")  # type: ignore[call-overload]
     waiting, met = [(0, b"")], 0
     while waiting:
         row, prefix = waiting.pop()
@@ -262,8 +262,8 @@ def test_trie(tokens: list[bytes]) -> None:
         rests = [token[len(prefix) :] for token in inside if token != prefix]
         assert trie.height[row] == max(map(len, rests), default=0)
         occurring = set(b"".join(rests))
-        below = trie.nodes[row, 4:].view(np.uint32).tolist()
-        assert {b for b in range(128) if below[b >> 5] >> (b & 31) & 1} == {b for b in occurring if b < 128}
+        below = trie.nodes[row, 4:].view(np.uint64).tolist()
+        assert {b for b in range(128) if below[b >> 6] >> (b & 63) & 1} == {b for b in occurring if b < 128}
         bits, children = int(rows[row].bits), range(rows[row].child, rows[row + 1].child)
         assert bits >> ENDS & 1 == (prefix in groups)
         assert bits >> BELOW_OTHERS & 1 == any(b >= 128 for b in occurring)

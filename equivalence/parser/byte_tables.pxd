@@ -5,7 +5,7 @@ from equivalence.parser.automaton cimport Automaton
 
 
 cdef struct ByteClass:
-    Py_ssize_t byte, word_0, word_1, word_2, word_3
+    Py_ssize_t byte, word_0, word_1
 
 
 @cython.no_gc

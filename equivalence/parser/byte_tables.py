@@ -35,7 +35,7 @@ microsecond, what they can read first takes 10, and waiting for the lock again t
 for it."""
 
 
-BYTE_CLASS = Kind("byte word_0 word_1 word_2 word_3")
+BYTE_CLASS = Kind("byte word_0 word_1")
 
 
 @cython.final
@@ -54,8 +54,7 @@ class ByteTables:
         class_of_byte: int64[256], ascending.
         first_bits: uint64[S, ceil(B / 64)], a bit for each class that a state can read next, also by a call.
         n_classes: B.
-        rows: for each class its first byte, and its ASCII bytes as four words of 32 bits, signed as in the
-            trie.
+        rows: for each class its first byte, and its ASCII bytes as two words of 64 bits.
         class_row, bits: `class_of_byte` and `first_bits` for kernels.
 
     Raises:
@@ -95,24 +94,17 @@ class ByteTables:
         return np.unpackbits(octets, axis=1, count=self.n_classes, bitorder="little")
 
     def fill_rows(self):
-        """Find the first byte of each class, and its ASCII bytes; bit 31 of a word is its sign."""
+        """Find the first byte of each class, and its ASCII bytes."""
         byte: cython.Py_ssize_t
         for byte in range(255, -1, -1):
             self.rows[self.class_row[byte]].byte = byte
         for byte in range(128):
-            bit: cython.Py_ssize_t = 1
-            bit <<= byte & 31
-            if byte & 31 == 31:
-                bit = -bit
-            of = self.class_row[byte]
-            if byte < 32:
-                self.rows[of].word_0 += bit
-            elif byte < 64:
-                self.rows[of].word_1 += bit
-            elif byte < 96:
-                self.rows[of].word_2 += bit
+            bit: cython.ulonglong = 1
+            bit <<= byte & 63
+            if byte < 64:
+                self.rows[self.class_row[byte]].word_0 |= cython.cast(cython.Py_ssize_t, bit)
             else:
-                self.rows[of].word_3 += bit
+                self.rows[self.class_row[byte]].word_1 |= cython.cast(cython.Py_ssize_t, bit)
 
 
 def fill_bits(automaton, class_of_byte, ranks, bits, account, room):

@@ -7,7 +7,7 @@ from equivalence.parser.byte_tables cimport ByteClass, ByteTables
 
 
 cdef struct Facts:
-    Py_ssize_t loop_0, loop_1, loop_2, loop_3, character_loop, characters_known, label, n_ports
+    Py_ssize_t loop_0, loop_1, character_loop, characters_known, label, n_ports
 
 
 @cython.no_gc

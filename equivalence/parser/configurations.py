@@ -29,7 +29,7 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-FACTS = Kind("loop_0 loop_1 loop_2 loop_3 character_loop characters_known label n_ports")
+FACTS = Kind("loop_0 loop_1 character_loop characters_known label n_ports")
 WIDTH = 6
 """Initial room for the integers of each configuration: a single stack takes four."""
 
@@ -53,7 +53,7 @@ class Configurations:
     Attributes:
         configurations: the lists (see `equivalence.parser.space`).
         steps: int32[configurations, B], the next configuration; -1: not computed yet.
-        facts: for each configuration: the ASCII bytes that are known to lead back to it, as four words of 32
+        facts: for each configuration: the ASCII bytes that are known to lead back to it, as two words of 64
             bits; whether all characters of several bytes lead back to it (2: each of their bytes does), and
             whether that is known; its label and its number of ports.
         class_of_byte, byte_classes, first_bits: `class_row`, `rows` and `bits` of `ByteTables`.
@@ -74,7 +74,7 @@ class Configurations:
         self.class_of_byte = byte_tables.class_row
         self.n_states = automaton.n_states
         self.n_classes = byte_tables.n_classes
-        account.claim((rows + 2) * (4 * self.n_classes + 64) + self.n_classes)
+        account.claim((rows + 2) * (4 * self.n_classes + FACTS.size) + self.n_classes)
         self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = empty(FACTS, rows + 2)
@@ -114,8 +114,6 @@ class Configurations:
             self.steps[configuration, c] = 0
         self.facts[configuration].loop_0 = 0
         self.facts[configuration].loop_1 = 0
-        self.facts[configuration].loop_2 = 0
-        self.facts[configuration].loop_3 = 0
         self.facts[configuration].character_loop = 0
         self.facts[configuration].characters_known = 0
 
@@ -135,7 +133,7 @@ class Configurations:
     def grow_configurations(self):
         """Make room for the steps and facts of more configurations."""
         old: cython.Py_ssize_t = self.steps.shape[0]
-        row: cython.Py_ssize_t = 4 * self.n_classes + 64
+        row: cython.Py_ssize_t = 4 * self.n_classes + FACTS.size
         self.account.claim(2 * old * row, old * row)
         steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
         self.steps = steps

@@ -37,6 +37,7 @@ from cython.cimports.equivalence.parser.stacks import ABOVE_LABELS, Stacks
 from cython.cimports.equivalence.source_check import check_source
 
 from equivalence.arrays.records import Kind
+from equivalence.parser.configurations import FACTS
 
 check_source(__name__)
 
@@ -385,5 +386,5 @@ class Space(Configurations):
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that grow."""
-        own = self.steps.shape[0] * (4 * self.n_classes + 64) + 16 * self.links.shape[0]
+        own = self.steps.shape[0] * (4 * self.n_classes + FACTS.size) + 16 * self.links.shape[0]
         return own + 8 * self.returning.shape[0] + self.configurations.nbytes + self.stacks.nbytes

@@ -5,4 +5,5 @@ cdef enum:
 
 # A row of `by_level`, as walks read it.
 cdef struct Node:
-    int child, group, group_end, bits, below_0, below_1, below_2, below_3
+    int child, group, group_end, bits
+    Py_ssize_t below_0, below_1

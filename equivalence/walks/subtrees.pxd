@@ -11,17 +11,10 @@ cdef inline bint loops_below(const Facts* facts, const Node* node) noexcept nogi
     cdef Py_ssize_t others = node.bits >> OTHERS_AT
     if others & 1 and facts.character_loop != BYTE_LOOP and not (facts.character_loop and others & 2):
         return False
-    return (
-        (node.below_0 & ~facts.loop_0)
-        | (node.below_1 & ~facts.loop_1)
-        | (node.below_2 & ~facts.loop_2)
-        | (node.below_3 & ~facts.loop_3)
-    ) == 0
+    return ((node.below_0 & ~facts.loop_0) | (node.below_1 & ~facts.loop_1)) == 0
 
 
 # Record that the configuration with these facts stays the same on the bytes of a class.
 cdef inline void note_loop(Facts* facts, const ByteClass* read) noexcept nogil:
     facts.loop_0 |= read.word_0
     facts.loop_1 |= read.word_1
-    facts.loop_2 |= read.word_2
-    facts.loop_3 |= read.word_3

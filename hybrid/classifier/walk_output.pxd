@@ -14,7 +14,7 @@ cdef class WalkOutput(Summariser):
     cdef object fixed
     cdef bint filters, is_any
     cdef unsigned char[::1] followers
-    cdef Py_ssize_t follow_0, follow_1, follow_2, follow_3
+    cdef Py_ssize_t follow_0, follow_1
     cdef bint follow_others
     cdef readonly Py_ssize_t n_entered
 

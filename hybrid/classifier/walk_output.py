@@ -64,7 +64,7 @@ class WalkOutput(Summariser):
         is_any: whether every byte can follow, as far as is known.
         followers: uint8[B], the classes of bytes that can follow below the known part; unused if any byte
             can.
-        follow_0 to follow_3, follow_others: the ASCII bytes among them, as four words of 32 bits, and whether
+        follow_0, follow_1, follow_others: the ASCII bytes among them, as two words of 64 bits, and whether
             there are others.
         pairs: the pending nodes so far.
         ranges: the groups that are read: first, end, first, end ...; or only -1 - the number of a cached
@@ -134,15 +134,13 @@ class WalkOutput(Summariser):
             with cython.gil:
                 self.load_follow_sets()
         self.is_any = False
-        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = 0
+        self.follow_0 = self.follow_1 = 0
         self.follow_others = False
         for c in range(self.space.n_classes):
             self.followers[c] = self.follow_sets[own, c] != 0
             if self.followers[c]:
                 self.follow_0 |= self.space.byte_classes[c].word_0
                 self.follow_1 |= self.space.byte_classes[c].word_1
-                self.follow_2 |= self.space.byte_classes[c].word_2
-                self.follow_3 |= self.space.byte_classes[c].word_3
         for byte in range(0x80, 0x100):
             if self.followers[self.space.class_of_byte[byte]]:
                 self.follow_others = True
@@ -158,17 +156,14 @@ class WalkOutput(Summariser):
     def follow_all(self) -> cython.void:
         """Allow any byte to follow."""
         self.is_any = True
-        self.follow_0 = self.follow_1 = self.follow_2 = self.follow_3 = ALL_BYTES
+        self.follow_0 = self.follow_1 = ALL_BYTES
         self.follow_others = True
 
     @cython.final
     def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
         """Whether any byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
-            (self.trie[i].below_0 & self.follow_0)
-            | (self.trie[i].below_1 & self.follow_1)
-            | (self.trie[i].below_2 & self.follow_2)
-            | (self.trie[i].below_3 & self.follow_3)
+            (self.trie[i].below_0 & self.follow_0) | (self.trie[i].below_1 & self.follow_1)
         ) != 0
 
     @cython.final
