@@ -4,7 +4,8 @@
 
 What: an item is (set of suffixes, below set): a stack of the below set must read one of the suffixes.
 `read_items` expresses queries (outcome, below set) by items, and each item, on each symbol of its below set,
-by further items.
+by further items. The outcome of a set of suffixes on a symbol, which lists the suffixes that are still
+pending, is computed once.
 When: once for each exploration, after the walk. `equivalence.classes.colors` compares the results.
 Limits: the number of items is bounded; rows and lists are charged to the account. Two threads must not use
 the same items at once, because they share the space.
@@ -21,10 +22,12 @@ from typing import Any, NamedTuple
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.records import zeros
-from cython.cimports.equivalence.classes.symbols import Symbols
-from cython.cimports.equivalence.parser.space import Space
+from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.equivalence.walks.outcomes import outcome_of
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
@@ -40,6 +43,11 @@ FIRST_ITEMS = 1024
 """Initial room for items."""
 
 FIRST_ROWS = 8192
+
+FIRST_OUTCOMES = 1024
+"""Sets on symbols that fit at first."""
+
+OUTRIGHT = cython.declare(cython.Py_ssize_t, 1)
 
 ROWS_AN_ITEM = cython.declare(cython.Py_ssize_t, 64)
 """The maximum number of rows, as a multiple of that of items."""
@@ -102,8 +110,11 @@ class Items:
 
     Attributes:
         first, symbol_first: the byte classes that can come next on each below set, and on each symbol.
-        symbols: the outcomes of sets of suffixes on symbols.
-        sets: the sets of suffixes, which are those of `symbols`.
+        return_first: the byte classes that can come next after each symbol has returned.
+        symbol_start: the configuration of each distinct symbol.
+        sets: the sets of suffixes.
+        memo: pairs (set, symbol), and the outcome of each.
+        pairs: the pending suffixes of the current set, with their ports; and its final configurations.
         items: the items as pairs (set of suffixes, below set).
         rows: the rows of queries, then those of items; `n_rows` of them.
         item_starts: where the rows of each item begin.
@@ -124,16 +135,19 @@ class Items:
         self.space = space
         self.account = space.account
         self.outcomes = outcomes
+        self.displacement = displacement
         self.most = most
         self.below_starts = below.below_starts
         self.below_of_symbol = below.below_of_symbol
         self.symbol_index = follow.symbol_index
         self.first = follow.below
         self.symbol_first = follow.on_symbols
-        self.suffix_byte = suffixes[1]
+        self.return_first = follow.returns
+        self.suffix_parent, self.suffix_byte = suffixes
         room: cython.Py_ssize_t = min(FIRST_ITEMS, most)
-        self.symbols = Symbols(space, follow, suffixes, outcomes, displacement, room, most)
-        self.sets = self.symbols.sets
+        self.sets = Interned(room, 16, most, self.account, outcomes.excess)
+        self.memo = Pairs(FIRST_OUTCOMES, self.account)
+        self.pairs = np.empty(256, np.int64)
         self.items = Interned(room, 2, most, self.account, outcomes.excess)
         self.leads = np.empty(space.n_classes, np.int64)
         self.lead_stamp = np.full(space.n_classes, -1, np.int64)
@@ -141,6 +155,14 @@ class Items:
         self.n_rows = 0
         self.item_starts = np.empty(room + 1, np.int64)
         self.account.claim(self.own_bytes())
+        self.find_starts(follow.symbols)
+
+    def find_starts(self, symbols):
+        """Find the configuration of each distinct symbol."""
+        self.symbol_start = np.empty(symbols.shape[0], np.int64)
+        with cython.nogil:
+            for i in range(symbols.shape[0]):
+                self.symbol_start[i] = self.space.context(symbols[i])
 
     # ---------------------------------------------------------------- from Python
 
@@ -173,8 +195,8 @@ class Items:
         """Release all data that the result does not need. Nothing can be read afterwards."""
         size = self.rows.shape[0]
         n: cython.Py_ssize_t = self.items.count
-        freed = self.own_bytes() + self.symbols.nbytes() + self.items.nbytes
-        self.symbols = self.sets = self.items = None
+        freed = self.own_bytes() + self.sets.nbytes + self.memo.nbytes + self.items.nbytes
+        self.sets = self.items = self.memo = None
         self.account.claim(0, freed - 16 * size - 8 * (2 * n + 1))
 
     # ---------------------------------------------------------------- one item
@@ -188,7 +210,7 @@ class Items:
             symbol = self.symbol_index[k]
             for i in range(n_leads):
                 if self.symbol_first[symbol, self.leads[i]]:
-                    self.add_rows(self.symbols.outcome_of(suffixes, symbol), self.below_of_symbol[k])
+                    self.add_rows(self.outcome_on(suffixes, symbol), self.below_of_symbol[k])
                     break
             self.add_row(-1, -1)
 
@@ -202,6 +224,50 @@ class Items:
                 self.leads[n] = c
                 n += 1
         return n
+
+    # ---------------------------------------------------------------- a set of suffixes on a symbol
+
+    def outcome_on(self, suffixes, symbol):
+        """The outcome of a set of suffixes on a symbol, computed once."""
+        number = self.memo.number(suffixes, symbol)
+        if self.memo.rows[number].result < 0:
+            self.memo.rows[number].result = cython.cast(cython.int, self.read_symbol(suffixes, symbol))
+        return self.memo.rows[number].result
+
+    def read_symbol(self, suffixes, symbol):
+        """Compute the outcome of a set of suffixes on a symbol."""
+        n: cython.Py_ssize_t = 0
+        label: cython.Py_ssize_t = -1
+        for k in range(self.sets.starts[suffixes], self.sets.starts[suffixes + 1]):
+            suffix = self.sets.pool[k]
+            configuration = self.symbol_start[symbol]
+            while suffix != 0 and configuration != REJECT:
+                c = self.space.class_of_byte[self.suffix_byte[suffix]]
+                if self.space.facts[configuration].n_ports > 0 and self.return_first[symbol, c]:
+                    n = self.leave(configuration, suffix, n)
+                configuration = after(self.space, configuration, c)
+                suffix = self.suffix_parent[suffix]
+            if configuration == REJECT:
+                continue
+            if self.displacement:
+                n = self.add_pair(n, (-2 - configuration) << 30)  # a negative port is a final configuration
+            elif label < 0 or self.space.facts[configuration].label < label:
+                label = self.space.facts[configuration].label
+        return OUTRIGHT if label == 0 else outcome_of(self.outcomes, label, self.pairs, n)
+
+    def leave(self, configuration, suffix, n):
+        """Record that a suffix is pending at each port of a configuration. Return the number of pairs."""
+        at = self.space.configurations.starts[configuration] + 2
+        for k in range(at, at + self.space.facts[configuration].n_ports):
+            n = self.add_pair(n, ((-1 - self.space.configurations.pool[k]) << 30) + suffix)
+        return n
+
+    def add_pair(self, n, pair):
+        """Insert a pair into the sorted pairs. Return their number."""
+        if n >= self.pairs.shape[0]:
+            with cython.gil:
+                self.pairs = self.account.bigger(self.pairs, 2 * n)
+        return insert_sorted(self.pairs, 0, n, pair)
 
     # ---------------------------------------------------------------- rows
 
@@ -244,7 +310,7 @@ class Items:
 
     def own_bytes(self):
         """Bytes of the arrays that grow, without interned lists."""
-        return 16 * self.rows.shape[0] + 8 * self.item_starts.shape[0]
+        return 16 * self.rows.shape[0] + 8 * (self.item_starts.shape[0] + self.pairs.shape[0])
 
     def grow_rows(self):
         """Make room for more rows."""
