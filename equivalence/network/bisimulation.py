@@ -2,10 +2,9 @@
 # mypy: ignore-errors
 """The coarsest bisimulation of a graph: states with equal behaviour are in one block.
 
-What: `Refinement` starts with blocks of states that do the same for a few steps (`signatures.py`), and splits
-blocks until the states of each behave equally (`equivalence.arrays.refinement`).
-When: for each larger component of `equivalence.network.component_merging`, and for all classes if its result
-is not certain.
+What: `GraphPartition` splits blocks until the states of each behave equally
+(`equivalence.arrays.refinement`).
+When: if signatures (`equivalence.network.signatures`) have not divided a graph completely.
 Limits: indices are not checked.
 """
 
@@ -16,7 +15,6 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.refinement import Partition
 from cython.cimports.equivalence.network.graph import Graph, n_successors, successor
-from cython.cimports.equivalence.network.signatures import Signatures
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
@@ -56,38 +54,3 @@ class GraphPartition(Partition):
         length = self.graph.write_key(state, -1)
         self.keys.pool[self.keys.used + length] = self.color[state]
         return self.keys.intern(length + 1)
-
-
-@cython.final
-@cython.cclass
-class Refinement:
-    """Blocks of states, which are split into smaller ones.
-
-    Args:
-        graph: its names become the blocks.
-        account: says when to stop.
-
-    Attributes:
-        signatures: makes the first blocks.
-        partition: splits them; None otherwise.
-        n_blocks: number of blocks.
-    """
-
-    def __init__(self, graph: Graph, account: Account) -> None:
-        self.graph, self.account = graph, account
-        self.signatures = Signatures(graph, account)
-
-    def refine(self):
-        """Split the blocks until the states of each behave equally.
-
-        Raises:
-            BudgetExceeded: the deadline has passed.
-        """
-        self.signatures.divide()
-        self.n_blocks = self.signatures.n_blocks
-        if not self.signatures.is_divided:
-            with cython.gil:
-                self.partition = GraphPartition(self.graph, self.account)
-            self.n_blocks = self.partition.refine(self.n_blocks, None)
-            with cython.gil:
-                self.partition = None

@@ -1,11 +1,11 @@
 from equivalence.arrays.interning cimport Interned
-from equivalence.network.bisimulation cimport Refinement
 from equivalence.network.graph cimport Graph
+from equivalence.network.signatures cimport Signatures
 
 
 cdef class ComponentClasses:
     cdef Graph graph, part, quotient
-    cdef Refinement refinement, of_quotient
+    cdef Signatures blocks, of_quotient
     cdef Py_ssize_t[::1] members
     cdef readonly Py_ssize_t n_classes
     cdef readonly bint is_certain

@@ -37,8 +37,8 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.network.bisimulation import Refinement
 from cython.cimports.equivalence.network.graph import INSIDE, Graph, n_successors, successor
+from cython.cimports.equivalence.network.signatures import Signatures
 from cython.cimports.equivalence.source_check import check_source
 
 check_source(__name__)
@@ -62,7 +62,7 @@ class ComponentClasses:
         is_certain: whether states of different classes are certainly not equivalent.
         part: one component; n states in all, so class c outside it is its target n + c.
         quotient: the blocks of a component.
-        refinement, of_quotient: the blocks of `part`, and of `quotient`.
+        blocks, of_quotient: the blocks of `part`, and of `quotient`.
         class_of_key: the class of each of the graph's keys.
         signatures, class_of_signature: the signatures of components, and the class of each.
         own_signature: the signature of each state of a component.
@@ -78,8 +78,8 @@ class ComponentClasses:
     def __init__(self, graph: Graph, account: Account) -> None:
         self.graph = graph
         self.part, self.quotient = Graph(), Graph()
-        self.refinement = Refinement(self.part, account)
-        self.of_quotient = Refinement(self.quotient, account)
+        self.blocks = Signatures(self.part, account)
+        self.of_quotient = Signatures(self.quotient, account)
         self.signatures = Interned(16, 1)
         self.class_of_key = self.class_of_signature = self.members = np.empty(0, np.int64)
         self.own_signature = self.wanted = np.empty(0, np.int64)
@@ -202,8 +202,8 @@ class ComponentClasses:
         for i in range(begin, end):
             self.graph.name[self.members[i]] = INSIDE - (i - begin)
         self.graph.take(self.part, self.members[begin:end], n, 2 * n)
-        self.refinement.refine()
-        n_blocks = self.refinement.n_blocks
+        self.blocks.refine()
+        n_blocks = self.blocks.n_blocks
         if n_blocks == 1:
             return self.name_alike(begin, end, True)
         if not self.is_certain:
@@ -211,16 +211,16 @@ class ComponentClasses:
         # if all states are blocks of their own, they have the signatures of blocks
         if n_blocks < end - begin:
             self.part.by_name(self.quotient, n_blocks)
-            self.of_quotient.signatures.divide()
-            self.of_quotient.signatures.seal()
-            is_signed = self.of_quotient.signatures.is_divided
+            self.of_quotient.divide()
+            self.of_quotient.seal()
+            is_signed = self.of_quotient.is_divided
             for i in range(end - begin):
-                self.own_signature[i] = self.of_quotient.signatures.as_integer(self.part.name[i])
+                self.own_signature[i] = self.of_quotient.as_integer(self.part.name[i])
         else:
-            self.refinement.signatures.seal()
-            is_signed = self.refinement.signatures.is_divided
+            self.blocks.seal()
+            is_signed = self.blocks.is_divided
             for i in range(end - begin):
-                self.own_signature[i] = self.refinement.signatures.as_integer(i)
+                self.own_signature[i] = self.blocks.as_integer(i)
         self.is_certain = is_signed
         if is_signed and (self.is_known(begin, end) or self.is_within(begin, end)):
             return 0
@@ -291,7 +291,7 @@ class ComponentClasses:
         self.work += (other - first) >> 4
         if other == first + n_others:
             return False
-        n_blocks = self.refinement.n_blocks
+        n_blocks = self.blocks.n_blocks
         self.work += n_blocks + n_others
         self.make_union(begin, end, first, n_others)
         self.of_quotient.refine()
@@ -306,7 +306,7 @@ class ComponentClasses:
     def make_union(self, begin, end, first, n_others):
         """Make a graph of the blocks of a component, and of the classes of another one."""
         n = self.graph.size
-        n_blocks = self.refinement.n_blocks
+        n_blocks = self.blocks.n_blocks
         for i in range(begin, end):
             b = self.part.name[i - begin]
             self.graph.name[self.members[i]] = INSIDE - b
@@ -333,8 +333,8 @@ class ComponentClasses:
             c = first + self.part.name[i]
             self.graph.name[self.members[begin + i]] = c
             self.example[c] = self.members[begin + i]
-        self.n_classes += self.refinement.n_blocks
-        self.add_component(first, self.refinement.n_blocks)
+        self.n_classes += self.blocks.n_blocks
+        self.add_component(first, self.blocks.n_blocks)
         for i in range(end - begin):
             s = self.members[begin + i]
             self.add_key(s, -1)
@@ -356,8 +356,8 @@ class ComponentClasses:
     def merge_all(self):
         """Merge the classes that are equivalent, if that is not certain."""
         self.graph.by_name(self.part, self.n_classes)
-        self.refinement.refine()
-        self.n_classes = self.refinement.n_blocks
+        self.blocks.refine()
+        self.n_classes = self.blocks.n_blocks
         for s in range(self.graph.size):
             if self.graph.name[s] >= 0:
                 self.graph.name[s] = self.part.name[self.graph.name[s]]

@@ -1,5 +1,7 @@
 from equivalence.arrays.account cimport Account
+from equivalence.network.bisimulation cimport GraphPartition
 from equivalence.network.graph cimport Graph
+
 
 cdef struct SignatureGroup:
     Py_ssize_t first, count, number
@@ -8,6 +10,7 @@ cdef struct SignatureGroup:
 cdef class Signatures:
     cdef Graph graph
     cdef Account account
+    cdef GraphPartition partition
     cdef readonly Py_ssize_t n_blocks
     cdef readonly bint is_divided
     cdef unsigned long long[::1] signatures, following
@@ -19,6 +22,7 @@ cdef class Signatures:
 
     cdef int prepare(self) except -1 nogil
     cdef int divide(self) except -1 nogil
+    cdef int refine(self) except -1 nogil
     cdef int group_left(self) except -1 nogil
     cdef Py_ssize_t name_singletons(self, Py_ssize_t n_rounds) noexcept nogil
     cdef unsigned long long signature(self, Py_ssize_t s) noexcept nogil

@@ -3,11 +3,12 @@
 """Signatures of states: hashes of what they do in their next few steps.
 
 What: `Signatures` divides the states of a graph into blocks, so that states of equal behaviour are always in
-one block. In most graphs each state is alone in its block after a few rounds.
-When: the first step of `equivalence.network.bisimulation`; and `equivalence.network.component_merging` finds
-equal components by them.
-Limits: states of one block need not behave equally, because the number of steps is limited (`MOST_ROUNDS`),
-and hashes may collide. Indices are not checked.
+one block. In most graphs each state is alone in its block after a few rounds. `refine` splits the others
+until the states of each block behave equally.
+When: for each larger component of `equivalence.network.component_merging`, which also finds equal components
+by them; and for all classes if its result is not certain.
+Limits: before `refine`, states of one block need not behave equally, because the number of steps is limited
+(`MOST_ROUNDS`), and hashes may collide. Indices are not checked.
 
 A round takes a fifth of the time that comparing the states exactly would take.
 """
@@ -19,6 +20,7 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.hashing import hashed
 from cython.cimports.equivalence.arrays.records import empty
+from cython.cimports.equivalence.network.bisimulation import GraphPartition
 from cython.cimports.equivalence.network.graph import Graph
 from cython.cimports.equivalence.source_check import check_source
 
@@ -44,6 +46,7 @@ class Signatures:
 
     Attributes:
         n_blocks: number of blocks.
+        partition: splits blocks further; None otherwise.
         is_divided: whether each state is alone in its block.
         signatures: for each state, the signature of the present round.
         following: the signatures of the next round.
@@ -99,6 +102,20 @@ class Signatures:
             b = self.n_blocks + self.group[i]
             self.graph.name[self.left[i]] = b
         self.n_blocks += self.n_groups
+
+    def refine(self):
+        """Divide the states into blocks, and split these until the states of each behave equally.
+
+        Raises:
+            BudgetExceeded: the deadline has passed.
+        """
+        self.divide()
+        if not self.is_divided:
+            with cython.gil:
+                self.partition = GraphPartition(self.graph, self.account)
+            self.n_blocks = self.partition.refine(self.n_blocks, None)
+            with cython.gil:
+                self.partition = None
 
     def group_left(self):
         """Group the states that are left by signature."""
