@@ -320,6 +320,7 @@ def test_lengths_that_no_text_has_cost_nothing() -> None:
     language = pattern("^a{2,40}$", BOUND)
     assert with_length(language, 3, 10**9, BOUND) == (pattern("^a{3,40}$", BOUND), ())
     assert with_length(language, 41, 10**9, BOUND) == (empty(), ())
+    assert with_length(language, 10**9, None, BOUND) == (empty(), ())
 
 
 def test_a_large_grid_has_bounds() -> None:

@@ -107,7 +107,7 @@ def with_length(
     own = language.longest
     if most is not None and own is not None:
         most = min(most, own)  # the product need not count further
-    if language.is_empty or (most is not None and most < least):
+    if language.is_empty or (most is not None and most < least) or (own is not None and own < least):
         return empty(), ()
     if least <= language.shortest and (most is None or most == own):
         return language, ()
