@@ -11,7 +11,6 @@ import contextlib
 import re
 import time
 from itertools import pairwise, product
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +23,6 @@ from hybrid.json_schema.languages.automaton import (
     combine,
     complement,
     empty,
-    intersection,
     minimal,
     one_of,
     sign_vectors,
@@ -33,8 +31,7 @@ from hybrid.json_schema.languages.automaton import (
     words,
 )
 from hybrid.json_schema.languages.formats import FORMATS, LONGEST_MAIL, format_language
-from hybrid.json_schema.languages.grids import MOST_LISTED, grid_of, n_pairs, small_language
-from hybrid.json_schema.languages.lengths import MOST_PRODUCT, has_more_pairs, window, with_length
+from hybrid.json_schema.languages.lengths import MOST_PRODUCT, every_length, with_length
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, _Builder, pattern
 from hybrid.json_schema.languages.syntax import parse
@@ -288,33 +285,6 @@ FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("source", "least", "most"),
-    [
-        ("^(?:\\S+\\s+){0,6}\\S+$", 0, 40),
-        ("^(?:\\S+\\s+){0,6}\\S+$", 30, 35),
-        ("^((ab)*|(cd)*)$", 7, 90),
-        ("^(a|bc){3,}$", 50, None),
-        ("a", 2, 20),
-        ("^(abc)+$", 4, 5),
-    ],
-)
-def test_a_grid_is_the_product_of_a_language_and_a_window(source: str, least: int, most: int | None) -> None:
-    language = pattern(source, BOUND)
-    product = intersection([language, window(least, most)], BOUND)
-    grid = grid_of(language, least, most, BOUND)
-    rows: list[list[Any]] = [[] for _ in range(grid.n_states)]
-    for state, which, target in grid.edges.tolist():
-        rows[state] += [(low, high, target) for low, high in grid.sets[which]]
-    ends = set(grid.accepting.tolist())
-    assert minimal(rows, [state in ends for state in range(grid.n_states)]) == product
-    assert grid.n_states == n_pairs(language, least, most) >= product.n_states
-    for limit in range(max(grid.n_states - 2, 0), grid.n_states + 2):
-        assert has_more_pairs(language, least, most, limit) == (grid.n_states > limit)
-    if most is not None:
-        assert small_language(grid) == (None if product.count(MOST_LISTED) is None else product)
-
-
 def test_lengths_that_no_text_has_cost_nothing() -> None:
     """With 1,900,000 lengths it took a second, and with two million the schema was refused."""
     language = pattern("^a{2,40}$", BOUND)
@@ -323,12 +293,12 @@ def test_lengths_that_no_text_has_cost_nothing() -> None:
     assert with_length(language, 10**9, None, BOUND) == (empty(), ())
 
 
-def test_a_large_grid_has_bounds() -> None:
+def test_a_state_for_each_length_has_bounds() -> None:
     language = pattern("^(?:\\S+\\s+){0,29}\\S+$", BOUND)
-    assert MOST_PRODUCT < grid_of(language, 0, 300, 50_000).n_states < 18_000
-    for most, bound in ((300, 1000), (10**6, 50_000)):
+    assert MOST_PRODUCT < every_length(language, 0, 300, 50_000).n_states < 18_000
+    for most, bound in ((300, 1000), (10**9, 50_000)):
         with pytest.raises(TooLarge):
-            grid_of(language, 0, most, bound)
+            every_length(language, 0, most, bound)
 
 
 @pytest.mark.parametrize("name", FORMAT_CASES)
@@ -363,7 +333,7 @@ def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() 
 def test_host_names_under_a_length_have_any_number_of_labels(name: str, most: int) -> None:
     whole, language = format_language(name), format_language(name, True, most)
     assert combine((whole, complement(language)), all, 20_000).is_empty
-    assert grid_of(language, 0, most, 72_000).n_states <= (3 * most if most <= 63 else 125 * most)
+    assert every_length(language, 0, most, 72_000).n_states <= (3 * most if most <= 63 else 125 * most)
     assert language.contains("-".join("ab") + ".c" * (most // 2 - 2)) and not language.contains("a-.b")
     assert language.contains("a" * 64) == (most <= 63)
     assert language.contains("a" * 63) and not language.contains(".".join(["", "a"]))

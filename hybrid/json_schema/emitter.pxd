@@ -9,7 +9,6 @@ cdef class Emitter:
     cdef object _false
     cdef dict _rules
     cdef list todo
-    cdef Py_ssize_t _n_counted
     cdef bint _counts
     cdef readonly bint is_free
     cdef bint _has_depth

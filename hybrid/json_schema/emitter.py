@@ -62,7 +62,6 @@ class Emitter:
         self._rules = {}
         self._blanks = -1  # the rule of optional white space
         self.todo = []  # nonterminals whose rules are not written yet, with depths and rules
-        self._n_counted = 0  # states of strings that have a state for each length
 
     def value(self, nonterminal: Nonterminal, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the rule of a nonterminal's values."""
@@ -159,28 +158,13 @@ class Emitter:
     def _counted(self, piece: Piece, source: int, end: int) -> None:
         """Add edges that read the texts of a piece with a length: each character is a call, counted by the
         parser if it can count them, or with a state for each length."""
-        strings = self._nonterminals.strings
         language = counted_language(piece.prefix, piece.least, piece.most) if self._counts else None
         if language is not None:
             after = self.rows.state()
             self.rows.call(source, self._counted_rule(piece, language), after)
             self.rows.letter(after, '"', end)
             return
-        grid = strings.grid(piece)
-        self._n_counted += grid.n_states
-        if self._n_counted > strings.most_counted:
-            raise SchemaRefused(
-                "bounds", "maxLength", "",
-                f"and patterns of several strings need more than {strings.most_counted} states",
-            )  # fmt: skip
-        rules = [self._character(one_of(ranges)) for ranges in grid.sets]
-        first = self.rows.states(grid.n_states)
-        self.rows.calls(first, grid.n_states, grid.edges, rules)
-        self.rows.empty(source, first)
-        quote = self.rows.state()
-        self.rows.letter(quote, '"', end)
-        for state in grid.accepting.tolist():
-            self.rows.empty(first + state, quote)
+        self._plainly(self._nonterminals.strings.every_length(piece), source, end, True)
 
     def _counted_rule(self, piece: Piece, language: CountedLanguage) -> int:
         rule = self._rules.get(piece)

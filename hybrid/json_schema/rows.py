@@ -185,38 +185,6 @@ class Rows:
         for i in range(ranges.shape[0]):
             self.characters(first + ranges[i, 0], ranges[i, 1], ranges[i, 2], first + ranges[i, 3])
 
-    def calls(
-        self, first: cython.Py_ssize_t, n_states: cython.Py_ssize_t,
-        edges: cython.const[cython.Py_ssize_t][:, :], rules: Sequence[int],
-    ) -> None:  # fmt: skip
-        """Add edges that call rules, in the way of `call_shared`.
-
-        Args:
-            first: the number of the state that `edges` calls 0; the others follow it.
-            n_states: number of these states.
-            edges: int64[n, 3], rows (source, index into `rules`, target).
-            rules: the called rules.
-
-        Raises:
-            IndexError: `edges` has another state, or an index that `rules` does not have.
-        """
-        n_rules: cython.Py_ssize_t = len(rules)
-        called: cython.Py_ssize_t[::1] = np.array(rules, np.int64)
-        # For each target and rule, 1 plus the state that calls; or 0, as unused pages take no memory.
-        calling: cython.int[::1] = np.zeros(n_states * n_rules, np.int32)
-        for i in range(edges.shape[0]):
-            source, which, target = edges[i, 0], edges[i, 1], edges[i, 2]
-            if not (0 <= source < n_states and 0 <= target < n_states and 0 <= which < n_rules):
-                raise IndexError(
-                    f"edge {i} is not between {n_states} states, or calls none of {n_rules} rules"
-                )
-            state: cython.Py_ssize_t = calling[target * n_rules + which] - 1
-            if state < 0:
-                state = self.state()
-                calling[target * n_rules + which] = cython.cast(cython.int, state + 1)
-                self.call(state, called[which], first + target)
-            self.empty(first + source, state)
-
     def table(self) -> NDArray[np.int64]:
         """Return all edges, int64[n, 5]: source, type, a, b, target."""
         return self._edges.table().copy()

@@ -6,7 +6,7 @@ When: for values of type string, and for the keys of objects.
 Limits: a formula whose automaton exceeds the bound of states is refused. Lengths of unbounded languages are
 counters instead of states if the pattern allows it (`hybrid.json_schema.languages.lengths`, `counted.py`).
 Otherwise there is a state for each pair of a state of the pattern and a length; more of these states are
-allowed (`grids.py`).
+allowed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from equivalence.arrays.ranges import LAST
-from hybrid.json_schema.errors import shown
+from hybrid.json_schema.errors import SchemaRefused, shown
 from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
@@ -41,8 +41,14 @@ from hybrid.json_schema.languages.formats import (
     lacks_texts,
     wider_language,
 )
-from hybrid.json_schema.languages.grids import Grid, grid_of, small_language
-from hybrid.json_schema.languages.lengths import EMPTY_TEXT, Piece, repeated_set, window, with_length
+from hybrid.json_schema.languages.lengths import (
+    EMPTY_TEXT,
+    Piece,
+    every_length,
+    repeated_set,
+    window,
+    with_length,
+)
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.pattern import InvalidPattern, Unsupported, pattern
 from hybrid.json_schema.locations import Location
@@ -93,9 +99,9 @@ def _in_one(parts: Sequence[Listed]) -> Listed:
     return Listed(frozenset(t for t, count in counts.items() if (count == 1) != is_inverted), is_inverted)
 
 
-GRIDS = 6
-"""This many times as many states are allowed if each is a pair of a state and a length, because such states
-are that much smaller than others."""
+OF_LENGTHS = 6
+"""This many times as many states are allowed if each is a pair of a state and a length: states of patterns
+have more edges."""
 
 
 class Strings:
@@ -118,6 +124,7 @@ class Strings:
         self._lists: dict[Formula, Listed | None] = {}
         self._formats: dict[Any, str] = {}  # those of which an automaton lacks some texts
         self._languages: dict[tuple[Formula, bool], Automaton] = {}
+        self._of_lengths: dict[Piece, Automaton] = {}
         self._conjunctions: dict[tuple[tuple[Formula, ...], bool], Automaton] = {}
 
     def clauses(self, location: Location) -> list[Formula]:
@@ -252,28 +259,25 @@ class Strings:
             if counted_language(language, least, most) is not None:
                 yield piece
                 return
-            grid = self.grid(piece)
-            small = None if piece.most is None else small_language(grid)
-            if small is None:
-                yield piece
-            elif not small.is_empty:
-                yield Piece(small)
+            yield from _as_pieces(self.every_length(piece))
             return
         yield from _as_pieces(automaton)
         yield from tails
 
-    def grid(self, piece: Piece) -> Grid:
-        """Return the states of a counted piece.
+    def every_length(self, piece: Piece) -> Automaton:
+        """Return the texts of a counted piece, with a state for each length.
 
         Raises:
             TooLarge: it needs more states than the bound allows.
+            SchemaRefused: all such pieces together do.
         """
-        return grid_of(piece.prefix, piece.least, piece.most, self.most_counted)
-
-    @property
-    def most_counted(self) -> int:
-        """The maximum number of states of strings that have a state for each length."""
-        return GRIDS * self._bound
+        found, most = self._of_lengths.get(piece), OF_LENGTHS * self._bound
+        if found is None:
+            found = self._of_lengths[piece] = every_length(piece.prefix, piece.least, piece.most, most)
+            if sum(one.n_states for one in self._of_lengths.values()) > most:
+                why = f"and patterns of several strings need more than {most} states"
+                raise SchemaRefused("bounds", "maxLength", "", why)
+        return found
 
     def _windows(self, formula: Formula) -> Iterator[tuple[Formula, int, int | None]]:
         """Split a formula by lengths: formulas without lengths, each with the lengths for which it holds."""

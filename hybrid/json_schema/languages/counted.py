@@ -7,7 +7,7 @@ When: for strings whose product with a range of lengths is too large to be made 
 Limits: infinite languages. A beginning can be completed within the lengths exactly if the nearest end is near
 enough. This holds if all texts of the language are long enough, or if whatever k characters complete, k + 1
 characters complete, too. For other languages, states count up to the lower bound, if that takes few states.
-`grids.py` handles the rest.
+`lengths.every_length` handles the rest.
 """
 
 from __future__ import annotations
@@ -21,15 +21,13 @@ from equivalence.arrays.closure import predecessors_of
 from equivalence.arrays.ranges import Ranges
 from equivalence.bounded_cache import cached
 from equivalence.network.counted_automata import CountedAutomaton
-from hybrid.json_schema.languages.automaton import (
-    Automaton,
-    edges_by_set,
-    intersection,
-)
-from hybrid.json_schema.languages.grids import MOST_LISTED, n_pairs
-from hybrid.json_schema.languages.lengths import window
+from hybrid.json_schema.languages.automaton import Automaton, edges_by_set
+from hybrid.json_schema.languages.lengths import every_length
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 from hybrid.json_schema.languages.minimisation import n_characters_between
+
+MOST_LISTED = 10_000
+"""A language with lengths that has at most this many texts has states for lengths: most of them merge."""
 
 MOST_LENGTHS = 1_000
 """At most this many lengths are examined one by one to count the texts of a language; all others together, by
@@ -69,11 +67,9 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if most is None or language.longest is not None or language.is_empty:
         return None
     if least > language.shortest and not _any_longer(language):
-        if n_pairs(language, least, None) > MOST_PAIRS:
-            return None
         try:
-            language = intersection([language, window(least, None)], MOST_PAIRS)
-        except TooLarge:  # pairs from which no end is reached count, too
+            language = every_length(language, least, None, MOST_PAIRS)
+        except TooLarge:
             return None
     if least <= language.shortest:
         least = 0
@@ -93,8 +89,7 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
 
 
 def _has_few(language: Automaton, least: int, most: int) -> bool:
-    """Whether a language has, or might have, at most `MOST_LISTED` texts with some lengths. Then their
-    language is minimised (`grids.small_language`)."""
+    """Whether a language has, or might have, at most `MOST_LISTED` texts with some lengths."""
     found = n_texts(language, least, most, MOST_LISTED)
     return found is None or found <= MOST_LISTED
 

@@ -5,8 +5,8 @@ a state that loops on some characters and leads nowhere else (`^[a-z][a-z0-9-]*$
 all). What they read there is a *tail*: a number of characters of a set. The network has counters for tails.
 When: for strings with `minLength` or `maxLength`.
 Limits: if a language has no such states, or enters them at too many lengths, the product of states and
-lengths is made, within the bound. Products of more than `MOST_PRODUCT` pairs are left to `counted.py` (the
-parser counts) or `grids.py`.
+lengths is made, up to `MOST_PRODUCT` pairs. Where there are more, the parser counts (`counted.py`), or
+`every_length` makes all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from hybrid.json_schema.languages.automaton import (
     one_of,
     words,
 )
-from hybrid.json_schema.languages.grids import n_pairs
 from hybrid.json_schema.languages.limits import TooLarge
 
 SHORT = 32
@@ -117,23 +116,19 @@ def with_length(
             return found
     if own is not None and most in (None, own):  # no need to count beyond `least`
         return intersection([language, window(least, None)], bound), ()
-    if has_more_pairs(language, least, most, min(bound, MOST_PRODUCT)):
-        raise TooLarge(bound)
-    return intersection([language, window(least, most)], bound), ()
+    return every_length(language, least, most, min(bound, MOST_PRODUCT)), ()
 
 
-def has_more_pairs(language: Automaton, least: int, most: int | None, limit: int) -> bool:
-    """Whether the texts with some lengths have more pairs of a state and a length than the limit.
+def every_length(language: Automaton, least: int, most: int | None, bound: int) -> Automaton:
+    """Return the texts of a language whose length is in a range, with a state for each pair of a state and a
+    length. Some text must be as long as the bounds of the range.
 
-    An infinite language of n states has a text in every n consecutive lengths from n on (pumping lemma), and
-    each beginning of this text has another length. Counting the pairs of a URL of at most 2,000 characters
-    takes 1 ms.
+    Raises:
+        TooLarge: there are more pairs than the bound.
     """
-    if most is not None and language.longest is None and not language.is_empty:
-        longest = most + 1 - language.n_states  # some text is as long, or longer
-        if longest >= max(least, limit):
-            return True
-    return n_pairs(language, least, most) > limit
+    if max(least, most or 0) > bound:
+        raise TooLarge(bound)  # the beginnings of that text already are more
+    return intersection([language, window(least, most)], bound)
 
 
 def _tails(
