@@ -23,7 +23,6 @@ from hybrid.json_schema.cases import Case, split
 from hybrid.json_schema.conditional import build_conditional
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.equality import are_distinct
-from hybrid.json_schema.exhaustion import ends_by_new_items
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -212,14 +211,8 @@ def _has_at_most(formulas: Formulas, formula: Formula, n: int) -> bool:
 
 
 def bound_unique(array: ArrayAutomaton, counts: Counts) -> None:
-    """End an array whose items are remembered and of one kind when no other value is left. Items of several
-    kinds: if there is no array, nothing is accepted."""
+    """End an array whose items are remembered and of one kind when no other value is left."""
     counted = array.counted[0]
-    if counted is None and array.is_unique:
-        uses = None if ends_by_new_items(array, counts) else counts.uses(array)
-        if uses is not None and not uses.useful and not array.accepting[0]:
-            array.accepting = [False] * len(array.accepting)
-        return
     n_values = None if counted is None or not array.is_unique else counts.of(counted.value)
     if n_values is None:
         return

@@ -2,10 +2,9 @@
 
 What: `Counts` counts the values of nonterminals up to `MOST_COUNTED`.
 When: for items under `uniqueItems`: when all values are used, the array must end.
-Limits: arrays with a few values are refused if they must be unique only under conditions, or if their items
-have several schemas whose values may be equal and are no scalars, or too many. The alternatives of one item
-are disjoint and are counted separately. Strings of long patterns that have many lengths are refused, too
-(`languages/counted.py`).
+Limits: arrays are refused if they must be unique and their items have several schemas, some with a few
+values; or if they must be unique only under conditions, and have a few values. Strings of long patterns that
+have many lengths are refused, too (`languages/counted.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from hybrid.json_schema.languages.counted import n_texts
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.used_values import MOST_EXPLORED, Kind, Uses, explore
 
 MOST_LISTED = 10_000
 """At most this many values are listed."""
@@ -65,7 +63,6 @@ class Counts:
         self._known: dict[Nonterminal, int] = {}
         self._asked: set[Nonterminal] = set()
         self._n_scalars: dict[Nonterminal, int] = {}
-        self._uses: dict[ArrayAutomaton, Uses | None] = {}
 
     def of(self, one: Nonterminal) -> int | None:
         """Return the number of a nonterminal's values.
@@ -76,29 +73,15 @@ class Counts:
         found = self._count(one)
         return None if found == _MANY else found
 
-    def scalars(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
-        """Return the values of a nonterminal, each with its type; None: some are not scalars, or there are
-        too many."""
-        return None if one.array is not None or one.object is not None else self._listed(one)
-
-    def uses(self, array: ArrayAutomaton) -> Uses | None:
-        """Return in which ways an array of unique items can use up its values; None: that is not known.
-
-        Raises:
-            SchemaRefused: items have arrays that cannot be counted.
-        """
-        if array not in self._uses:
-            self._uses[array] = self._explored(array, self._kinds(array, frozenset()))
-        return self._uses[array]
-
     @cached_property
     def _lower(self) -> Counts:
         """Lower bounds: values that contain values of their own nonterminal are not counted."""
         return Counts(self._nonterminals, 0)
 
-    def _listed(self, one: Nonterminal) -> frozenset[tuple[str, Any]] | None:
-        """Return the scalars of a nonterminal, each with its type; None: there are too many."""
-        if self._scalars(one) > MOST_LISTED:
+    def scalars(self, one: Nonterminal) -> list[tuple[str, Any]] | None:
+        """Return the values of a nonterminal, each with its type; None: some are not scalars, or there are
+        too many."""
+        if one.array is not None or one.object is not None or self._scalars(one) > MOST_LISTED:
             return None
         constants = [None] * one.null + list(one.booleans)
         found = [("constant", value) for value in constants]
@@ -108,10 +91,10 @@ class Counts:
             if piece.is_counted or (piece.characters is not None and piece.most != 0):
                 return None
             found += [("string", text) for text in piece.prefix.words(MOST_LISTED) or ()]
-        return frozenset(found + [("string", text) for text in listed or ()])
+        return found + [("string", text) for text in listed or ()]
 
-    def _holds(self, one: Nonterminal, scalar: tuple[str, Any]) -> bool:
-        """Whether a nonterminal contains one of the scalars that `_listed` returns for another one."""
+    def holds(self, one: Nonterminal, scalar: tuple[str, Any]) -> bool:
+        """Whether a nonterminal contains one of the `scalars` of another one."""
         kind, value = scalar
         if kind == "constant":
             return one.null if value is None else value in one.booleans
@@ -161,8 +144,14 @@ class Counts:
         return self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
 
     def _arrays(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
+        if not automaton.is_live[0]:
+            return 0
         if automaton.is_unique and automaton.counted[0] is None:
-            return self._mixed(of, automaton)
+            if self._is_endless(of, automaton):
+                return _MANY
+            raise unique_refused(
+                "its items have several schemas with a few values, and the arrays must be unique, too"
+            )
         own = list(map(int, automaton.accepting))
         steps = map(automaton.steps, range(len(own)))
         edges = [[(self._count(value), target) for value, target in of_state] for of_state in steps]
@@ -201,37 +190,17 @@ class Counts:
                     "array itself, and there may be too few others"
                 )
 
-    def _mixed(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
-        """Return the number of arrays of unique items that have several schemas."""
-        within = frozenset(value for value in automaton.values if self._is_recursive(value, of))
-        kinds = self._kinds(automaton, within)
-        found = self._explored(automaton, kinds)
-        if found is not None and kinds is not None:
-            # one array with a value that may contain this array: then there are arrays of any depth
-            if any(kinds[0][value].is_endless or value in within for value in found.useful):
-                return _MANY
-            if not within and not any(kinds[0][value].is_long for value in found.useful):
-                return min(found.n_arrays, _MANY)
-        elif self._is_endless(automaton, within):
-            return _MANY
-        raise unique_refused(
-            "its items have several schemas with a few values, and the arrays must be unique, too"
-        )
-
     def _is_recursive(self, value: Nonterminal, of: Nonterminal) -> bool:
         """Whether the count of a value assumed that a nonterminal has infinitely many values."""
         is_certain = not self._at_recursion or not value.is_productive or self._scalars(value) >= _MANY
         return not is_certain and _contains(value, of)
 
-    def _is_endless(self, automaton: ArrayAutomaton, within: frozenset[Nonterminal]) -> bool:
-        """Whether an array has infinitely many values, even if only items with infinitely many values come.
-
-        Args:
-            within: items that may contain the array itself.
-        """
+    def _is_endless(self, of: Nonterminal, automaton: ArrayAutomaton) -> bool:
+        """Whether there are infinitely many arrays of items that each have infinitely many values, and do not
+        contain such an array."""
 
         def is_endless(value: Nonterminal) -> bool:
-            return value not in within and self._count(value) == _MANY
+            return self._count(value) == _MANY and not self._is_recursive(value, of)
 
         own = list(map(int, automaton.accepting))
         edges = [
@@ -243,47 +212,6 @@ class Counts:
                 own[state] = _MANY if is_endless(counted.value) and counted.most != 0 else not counted.least
                 edges[state] = []
         return _n_ways(own, edges, _ends(own, edges)) == _MANY
-
-    def _explored(
-        self, automaton: ArrayAutomaton, kinds: tuple[dict[Nonterminal, Kind], list[int]] | None
-    ) -> Uses | None:
-        return None if kinds is None else explore(automaton, *kinds, self.check)
-
-    def _kinds(
-        self, automaton: ArrayAutomaton, within: frozenset[Nonterminal]
-    ) -> tuple[dict[Nonterminal, Kind], list[int]] | None:
-        """Return the kinds of items and the sizes of the groups of values (`used_values.py`); None: it is not
-        known which values are equal.
-
-        Args:
-            within: items that may contain the array itself. Only their values that do not are certain.
-        """
-        counts = {value: self._lower if value in within else self for value in automaton.values}
-        numbers = {value: n for value, of in counts.items() if (n := of._count(value))}
-        groups: dict[frozenset[Nonterminal], int] = {}
-        listed: dict[Nonterminal, frozenset[tuple[str, Any]] | None] = {
-            value: self._listed(value) for value, n in numbers.items() if n < _MANY
-        }
-        for scalar in {scalar for some in listed.values() for scalar in some or ()}:
-            self.check()
-            key = frozenset(value for value in numbers if self._holds(value, scalar))
-            groups[key] = groups.get(key, 0) + 1
-        for value, some in listed.items():
-            if some is None or numbers[value] == len(some):
-                continue
-            alike = frozenset(other for other in numbers if _have_common_structure(value, other))
-            if any(other in listed and other is not value for other in alike):
-                return None
-            groups[alike] = groups.get(alike, 0) + numbers[value] - len(some)
-        sizes = list(groups.values())
-        kinds = {}
-        for value, n in numbers.items():
-            own = tuple(number for number, key in enumerate(groups) if value in key)
-            is_long = value in listed and listed[value] is None
-            if is_long and n - sum(sizes[number] for number in own) <= MOST_EXPLORED:
-                return None
-            kinds[value] = Kind(own, value not in listed, is_long)
-        return kinds, sizes
 
     def _counted(self, of: Nonterminal, counted: Counted, is_unique: bool | None) -> int:
         """Return the number of arrays of counted items."""
@@ -388,12 +316,6 @@ def _contains(value: Nonterminal, of: Nonterminal) -> bool:
                     visited.add(found)
                     todo.append(found)
     return False
-
-
-def _have_common_structure(one: Nonterminal, other: Nonterminal) -> bool:
-    """Whether two nonterminals may have an array or an object in common."""
-    both_arrays = one.array is not None and other.array is not None
-    return both_arrays or (one.object is not None and other.object is not None)
 
 
 def _n_texts(piece: Piece) -> int:
