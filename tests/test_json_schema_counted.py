@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +22,6 @@ from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
 from hybrid.completion.completions import Completions
 from hybrid.json_schema.grammar import grammar_of_schema
-from hybrid.json_schema.languages import counted
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
 from hybrid.json_schema.languages.lengths import repeated_set, window
@@ -110,13 +108,11 @@ def test_few_texts_are_counted_where_items_must_be_unique(source: str, longest: 
 @pytest.mark.parametrize(
     ("source", "least", "most", "n"),
     [
-        ("^(ab)*$", 0, 10**9, 5 * 10**8 + 1),
-        ("^(ab)*$", 10**9 - 9, 10**9, 5),
-        ("^[xyz]?(ab)*$", 3, 20_001, 9_999 + 3 * 10_000),
+        ("^[xyz]?(ab)*$", 3, 9_001, 4_499 + 3 * 4_500),
         ("^a*b*$", 0, 5_000, 5_001 * 5_002 // 2),
         ("^a{0,50}b{0,50}$", 0, 30_000, 51 * 51),  # finite: no length is beyond 100
         ("^(a|b)*$", 0, 5_000, 2**30 + 1),
-        ("^(a{300})*$", 0, 10**6, None),  # too many states
+        ("^(ab)*$", 0, 10_001, None),  # too many lengths
     ],
 )
 def test_texts_of_many_lengths_are_counted(source: str, least: int, most: int, n: int | None) -> None:
@@ -132,13 +128,9 @@ def test_strings_that_cannot_be_counted_are_refused_where_items_must_be_unique()
 @settings(max_examples=60, deadline=None)
 @given(SOURCES, st.integers(0, 6), st.integers(0, 9), st.integers(0, 300))
 def test_law_texts_are_counted_up_to_a_limit(source: str, least: int, most: int, limit: int) -> None:
-    """Whether lengths are examined one by one, or by powers of a matrix."""
     language = pattern(f"^({source})$", BOUND)
     found = intersection([language, window(least, most)], BOUND).count(limit)
-    for most_lengths in (0, 3, 1_000):
-        with mock.patch.object(counted, "MOST_LENGTHS", most_lengths):
-            counted.n_texts.cache_clear()
-            assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
+    assert n_texts(language, least, most, limit) == (limit + 1 if found is None else found)
 
 
 @pytest.mark.parametrize("source", ["[a-z]", "[^ab]", "[0-9a-zA-Z_-]", "(?:a|1|\\n)", "."])

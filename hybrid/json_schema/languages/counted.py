@@ -29,12 +29,8 @@ from hybrid.json_schema.languages.minimisation import n_characters_between
 MOST_LISTED = 10_000
 """A language with lengths that has at most this many texts has states for lengths: most of them merge."""
 
-MOST_LENGTHS = 1_000
-"""At most this many lengths are examined one by one to count the texts of a language; all others together, by
-the powers of a matrix."""
-
-MOST_STATES = 256
-"""The maximum number of states of a language for which there is this matrix."""
+MOST_LENGTHS = 10_000
+"""At most this many lengths are examined, one by one, to count the texts of a language."""
 
 _MOST_COUNT = 2.0**60
 """Larger numbers of texts become this one, far above every limit, so that numbers stay finite."""
@@ -98,8 +94,8 @@ def _has_few(language: Automaton, least: int, most: int) -> bool:
 def n_texts(language: Automaton, least: int, most: int, limit: int) -> int | None:
     """Return the number of texts with `least` to `most` characters, or `limit` + 1 if there are more.
 
-    None: that is not known after `MOST_LENGTHS` lengths, and the language has more than `MOST_STATES`
-    states. The limit must be below 2**52, because texts are counted in floating point.
+    None: that is not known after `MOST_LENGTHS` lengths. The limit must be below 2**52, because texts are
+    counted in floating point.
     """
     if language.longest is not None:
         most = min(most, language.longest)
@@ -123,32 +119,7 @@ def n_texts(language: Automaton, least: int, most: int, limit: int) -> int | Non
         if found > limit:
             return limit + 1
         reached = np.minimum(np.bincount(targets, reached[sources] * sizes, n), _MOST_COUNT)
-    if most <= MOST_LENGTHS:
-        return int(found)
-    if n > MOST_STATES:
-        return None
-    # a step reads one character, and adds the texts that end before it to the last entry
-    step = np.zeros((n + 1, n + 1))
-    np.add.at(step, (sources, targets), sizes)
-    step[:n, n] = accepting
-    step[n, n] = 1.0
-    begin = max(least, MOST_LENGTHS + 1)
-    reached = _after(np.append(reached, 0.0), step, begin - MOST_LENGTHS - 1)
-    reached[n] = 0.0
-    found += _after(reached, step, most - begin + 1)[n]
-    return int(min(found, limit + 1))
-
-
-def _after(vector: NDArray[np.float64], step: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-    """Return a vector after n steps, each a product with a matrix."""
-    while n:
-        check_deadline()
-        if n % 2:
-            vector = np.minimum(vector @ step, _MOST_COUNT)
-        n //= 2
-        if n:
-            step = np.minimum(step @ step, _MOST_COUNT)
-    return vector
+    return int(found) if most <= MOST_LENGTHS else None
 
 
 def _any_longer(language: Automaton) -> bool:

@@ -119,7 +119,7 @@ class _Builder:
         if kind == "look":
             asked = self.term(tree[1], ALL, before)
             return terms.both((terms.other(asked) if tree[2] else asked, then))
-        return self._repeat(tree, then, before)
+        return self._repeat(tree, then)
 
     def plain(self, tree: Tree, then: Term = EMPTY) -> Term:
         """Return the term of the texts of a tree without assertions, followed by texts of a term."""
@@ -207,7 +207,7 @@ class _Builder:
         asked = terms.other(word) if (before == "word") != negated else word
         return terms.both((asked, then))
 
-    def _repeat(self, tree: Tree, then: Term, before: str) -> Term:
+    def _repeat(self, tree: Tree, then: Term) -> Term:
         """Return the term of a repetition of a part with assertions."""
         _, part, least, most = tree
         if self.asks_for(part, _LOOKING_BACK):
