@@ -21,7 +21,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
-from equivalence.deadline import Deadline
 from equivalence.store import write_arrays
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import DraftModel, verify
@@ -330,7 +329,6 @@ def test_a_draft_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch, kin
         later._counts.merge(model._counts.copied())
         matcher = GrammarMatcher(later.compiled_grammar, terminate_without_stop_token=ends_without_stop)
         assert later.propose(matcher) == []
-        assert later._takes(matcher.fork(), encode("{")[0], Deadline(0)) == (kind in STRATEGIES[1:])
 
 
 def test_known_tokens_are_drafted_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,6 +181,14 @@ class ClassifierFollower(CachedSequence, Follower):
             self.enter(session, config)
         return session
 
+    def catch_up(self) -> None:
+        """Move to the classifier's session.
+
+        Raises:
+            BudgetExceeded: empty tables are not enough for the configuration.
+        """
+        self._answer(lambda session: None)
+
     def _ask(self, question: Callable[[Session], Answer]) -> Answer:
         """Ask the classifier a question. If its tables are full, ask again with new tables.
 
@@ -278,16 +286,15 @@ class ClassifierFollower(CachedSequence, Follower):
             raise MatcherError(
                 "the matcher has terminated, so nothing can follow; call reset or rollback first"
             )
-        return whole_characters(self.forced_bytes(MOST_FORCED_BYTES, deadline))
-
-    def forced_bytes(self, most: int, deadline: Deadline) -> bytes:
-        """The bytes that must come next, at most `most`."""
         try:
-            return self._answer(
-                lambda session: forced_text(self.classifier, session, self.config, most, deadline)
+            found = self._answer(
+                lambda session: forced_text(
+                    self.classifier, session, self.config, MOST_FORCED_BYTES, deadline
+                )
             )
         except BudgetExceeded:
-            return b""  # the search of the fallback strategy may not end
+            return ""  # the search of the fallback strategy may not end
+        return whole_characters(found)
 
     @property
     def temperature(self) -> float | None:

@@ -11,8 +11,6 @@ the sequence's session, which the sequence does not leave meanwhile.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cython
 from cython.cimports.equivalence.deadline.deadline import Deadline
 from cython.cimports.equivalence.source_check import check_source
@@ -116,6 +114,7 @@ def chain(
     found: list = []
     deadline: object = None
     configuration: cython.Py_ssize_t = sequence.config
+    ends_without_stop: cython.bint = sequence.ends_without_stop
     together: cython.double = 1
     read_last(sequence, sequence.n_steps, last)
     for _ in range(most):
@@ -140,7 +139,11 @@ def chain(
             if together * shares[k] < threshold:
                 break
             after = following(sequence.steps, configuration, tokens[k])
-            if after < 0 or sequence.first_stop <= tokens[k] <= sequence.last_stop:
+            if (
+                after < 0
+                or ends_without_stop  # whether the text ends is not cached
+                or sequence.first_stop <= tokens[k] <= sequence.last_stop
+            ):
                 deadline = begun(deadline, seconds)
                 after = guide.step(sequence, configuration, tokens[k], deadline)
             if after != 0:
@@ -154,16 +157,3 @@ def chain(
             break
         configuration = after
     return found
-
-
-def last_read(sequence: CachedSequence, most: cython.Py_ssize_t) -> list:
-    """Return the last ids that were read, at most `most`, in order. Ids before the last text are left out."""
-    found: list = []
-    at: cython.Py_ssize_t = sequence.n_steps
-    while at > 0 and len(found) < most:
-        at -= 1
-        read: Any = sequence.history[2 * at + 1]
-        if read < -1:
-            break
-        found.append(int(read) if read >= 0 else sequence.first_stop)
-    return found[::-1]

@@ -20,7 +20,7 @@ import hashlib
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,18 +199,28 @@ class DraftModel:
         if own is None or not most:
             return []
         follower = _followed(own)
-        if _goes_along(follower):
-            if follower.ended:
+        if not isinstance(follower, ClassifierFollower) or follower.ends_without_stop:
+            if own.is_terminated():
                 return []
-            tops, least = follower.session.tops, self._threshold
-            return list(chains.chain(self._counts, follower, tops, self._guide, most, least, self._seconds))
-        return [] if own.is_terminated() else self._slow_chain(own, most, Deadline(self._seconds))
+            follower = _followed(own)  # another one may have answered
+        if not isinstance(follower, ClassifierFollower):
+            return self._slow_chain(own, most, Deadline(self._seconds))
+        if follower.ended:
+            return []
+        if not follower.is_current(follower.session):
+            try:
+                follower.catch_up()
+            except BudgetExceeded:
+                return []
+        tops, least = follower.session.tops, self._threshold
+        return list(chains.chain(self._counts, follower, tops, self._guide, most, least, self._seconds))
 
     def _slow_chain(self, matcher: GrammarMatcher, most: int, deadline: Deadline) -> list[int]:
         """Make a chain with a copy of the matcher, which reads it."""
         twin = matcher.fork()
-        recent = _last_read(_followed(twin), RECENT)
-        forced = _forced_bytes(twin, deadline)
+        follower = _followed(twin)
+        recent = _last_read(follower, RECENT)
+        forced = follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
         found: list[int] = []
         together = 1.0
         while len(found) < most and not twin.is_terminated() and not deadline.is_over:
@@ -218,8 +228,11 @@ class DraftModel:
             for token, share in self._counts.guesses(recent, 0, *prior)[:3]:
                 if together * share < self._threshold:
                     return found
-                if self._takes(twin, token, deadline):
-                    break
+                try:
+                    if twin.accept_token(token):
+                        break
+                except BudgetExceeded:
+                    continue
             else:
                 return found
             together *= share
@@ -228,21 +241,6 @@ class DraftModel:
             read = self._vocabulary.tokens[token]
             forced = forced[len(read) :] if forced.startswith(read) else b""
         return found
-
-    def _takes(self, matcher: GrammarMatcher, token: int, deadline: Deadline) -> bool:
-        """Advance by a token if it is allowed. Return False as well if the decision takes too much."""
-        follower = _followed(matcher)
-        if (
-            isinstance(follower, ClassifierFollower)
-            and follower.is_current(follower.session)
-            and follower.steps.get(follower.config, token) < 0
-            and not self._guide.step(follower, follower.config, token, deadline)
-        ):
-            return False
-        try:
-            return matcher.accept_token(token)
-        except BudgetExceeded:
-            return False
 
     def _own(self, matcher: Any) -> GrammarMatcher | None:
         """The matcher of this grammar; None if the grammar has not started yet."""
@@ -340,12 +338,14 @@ class _Guide:
             if not follower.is_current(session):
                 return 0
             try:
+                without_stop = follower.ends_without_stop
                 if token in follower.stops:
-                    return -1 if session.store.is_whole(config) else 0
+                    return -1 if not without_stop and session.store.is_whole(config) else 0
                 if not self._tokens[token]:
                     return 0
                 with limited(session.store.account, deadline.left):
-                    return follower.classifier.step(session, config, token)
+                    after = follower.classifier.step(session, config, token)
+                    return -1 if without_stop and after and session.store.is_whole(after) else after
             except (BudgetExceeded, ReadBothWays):
                 return 0
 
@@ -374,15 +374,6 @@ def _followed(matcher: GrammarMatcher) -> Follower:
     return follower.inner if isinstance(follower, LimitedFollower) else follower
 
 
-def _goes_along(follower: Follower) -> TypeGuard[ClassifierFollower]:
-    """Whether a sequence is followed along the configurations of the current session."""
-    return (
-        isinstance(follower, ClassifierFollower)
-        and not follower.ends_without_stop
-        and follower.is_current(follower.session)
-    )
-
-
 def grammar_key(compiled: CompiledGrammar) -> str:
     """Return a key for counts: equal for the same grammar over the same vocabulary."""
     known = _keys.get(compiled)
@@ -399,14 +390,4 @@ def grammar_key(compiled: CompiledGrammar) -> str:
 
 def _last_read(follower: Follower, most: int) -> list[int]:
     """Return the last ids that a sequence has read, in order. Ids before the last text are left out."""
-    if isinstance(follower, ClassifierFollower):
-        return list(chains.last_read(follower, most))
     return follower.last_read(most) if isinstance(follower, EngineFollower) else []
-
-
-def _forced_bytes(matcher: GrammarMatcher, deadline: Deadline) -> bytes:
-    """Return the beginning of the forced text."""
-    follower = _followed(matcher)
-    if isinstance(follower, ClassifierFollower):
-        return follower.forced_bytes(FORCED_BYTES, deadline)
-    return follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
