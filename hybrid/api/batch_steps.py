@@ -30,8 +30,7 @@ def stage_classes(
     Args:
         matchers: of any kind and strategy.
         numbers: the number of each matcher's row.
-        lines: maps (rows by class of a session, stop ids) to numbers that entries use; matchers that are
-            not in it are left.
+        lines: maps (gather, stop ids) to numbers that entries use; matchers that are not in it are left.
         words: uint32, written after the words that are in use.
         entries: int32[n, 3], likewise: the row, the line, and the place of the first word.
         taken: how many words and entries are in use.
@@ -57,7 +56,7 @@ def stage_classes(
                 rows: Rows = found
                 source = source_of(rows, known.config)
                 if source != 0:
-                    line = lines.get((rows, known.stops), -1)
+                    line = lines.get((known.rows.gather, known.stops), -1)
         if line < 0:
             left.append(i)
             continue

@@ -122,7 +122,7 @@ class DeviceGather:
             n_words, n_rows, left = stage_classes(
                 matchers,
                 numbers,
-                maps.line_cache,
+                maps.lines,
                 self._words,
                 self._entries,
                 before,
@@ -143,14 +143,11 @@ class DeviceGather:
         room = self._words[self._taken[0] :][: min(self._width + 1, MOST_CLASS_WORDS)]
         gather = matcher._fill_by_class(room)
         line = NO_LINE if gather is None else self._maps.line(gather, matcher._stops)
-        follower = matcher._follower
-        by_classifier = isinstance(follower, ClassifierFollower)
         if gather is not None and line != NO_LINE:
             self._add(row, line, gather.n_classes // 32 + 1)
-            if by_classifier:
-                self._maps.remember_line(follower.session.class_rows, matcher._stops, line)
             return
-        if gather is None or by_classifier:  # it caches whole masks; copying takes a tenth of expanding
+        if gather is None or isinstance(matcher._follower, ClassifierFollower):
+            # it caches whole masks; copying takes a tenth of expanding
             matcher._fill(self._bitmask())
         else:  # ask an engine only once: filling a mask may change what a token budget allows
             can_stop = bool(int(room[gather.n_classes >> 5]) >> (gather.n_classes & 31) & 1)

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from hybrid.classifier.rows import Rows
 from hybrid.values.gather import Gather
 
 Pair: TypeAlias = "tuple[Gather, tuple[int, ...]]"
@@ -44,8 +43,7 @@ class ClassMaps:
         table: int16[n_lines, V or more]: the number of each token's bit; -1: the token is never allowed.
         step: the number of the current step.
         last_steps: for each line, the step in which it was last used.
-        line_cache: a cache from (class masks of a session, stop ids) to lines, for code that has a session;
-            it may be incomplete.
+        lines: the line of each pair that has one.
         bytes_sent: bytes of the lines that were sent to the device.
     """
 
@@ -56,17 +54,16 @@ class ClassMaps:
             self.table = torch.full(shape, -1, dtype=torch.int16, device=device)
         self.step = 1
         self.last_steps = np.full(n_lines, -1, np.int64)
-        self.line_cache: dict[tuple[Rows, tuple[int, ...]], int] = {}
+        self.lines: dict[Pair, int] = {}
         self.bytes_sent = 0
         self._vocab_size = vocab_size
         self._pairs: list[Pair | None] = [None] * n_lines
-        self._lines: dict[Pair, int] = {}
         self._masks: OrderedDict[Pair, int] = OrderedDict()
 
     def line(self, gather: Gather, stops: tuple[int, ...]) -> int:
         """Return the line for the class masks of a gather with these stop ids, or `NO_LINE`."""
         pair = (gather, stops)
-        line = self._lines.get(pair, NO_LINE)
+        line = self.lines.get(pair, NO_LINE)
         if line == NO_LINE:
             masks = self._masks.get(pair, 0)
             if masks < MASKS_A_LINE or (line := self._free_line()) == NO_LINE:
@@ -78,16 +75,10 @@ class ClassMaps:
             bits = bits_of_tokens(gather, stops)
             self.table[line, : self._vocab_size].copy_(torch.from_numpy(bits))
             self.bytes_sent += bits.nbytes
-            self._pairs[line], self._lines[pair] = pair, line
+            self._pairs[line], self.lines[pair] = pair, line
             self._masks.pop(pair, None)
         self.last_steps[line] = self.step
         return line
-
-    def remember_line(self, rows: Rows, stops: tuple[int, ...], line: int) -> None:
-        """Remember the line for the class masks of a session."""
-        if len(self.line_cache) > 4 * len(self._pairs):  # it also has entries of sessions that have ended
-            self.line_cache.clear()
-        self.line_cache[rows, stops] = line
 
     def _free_line(self) -> int:
         """Free the least recently used line for another pair and return it; `NO_LINE` if all are in use."""
@@ -96,9 +87,8 @@ class ClassMaps:
             return NO_LINE
         pair = self._pairs[line]
         if pair is not None:
-            self.line_cache.clear()
             self._pairs[line] = None
-            del self._lines[pair]
+            del self.lines[pair]
         return line
 
 
