@@ -163,7 +163,7 @@ def compiled(schema: Any, **options: Any) -> CompiledGrammar:
 
 
 def has_counted(grammar: CompiledGrammar) -> bool:
-    return len(grammar.classifier._fixed.net) > 6
+    return len(grammar.classifier._fixed.parser.net) > 6
 
 
 SCHEMAS: dict[str, Any] = {

@@ -166,7 +166,7 @@ class Classifier:
     def summaries(self) -> Summaries:
         """The summaries with which sessions start."""
         if self._summaries is None:
-            return Summaries(len(self._fixed.net[0]), self._fixed.n_words)
+            return Summaries(self._fixed.parser.automaton.n_states, self._fixed.n_words)
         return self._summaries
 
     @property
@@ -218,8 +218,8 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        n_bytes = self._fixed.byte_tables.nbytes + (0 if self._summaries is None else self._summaries.nbytes)
-        self._kept_bytes = n_bytes + (0 if self.below is None else self.below.nbytes)
+        kept = self._fixed.parser.byte_tables, self._summaries, self.below
+        self._kept_bytes = sum(one.nbytes for one in kept if one is not None)
 
     # the lock must be held for the methods below
 

@@ -179,8 +179,8 @@ def below_again(classifier: Classifier, grammar: Any, budget: Budget) -> Below:
     if not classifier.by_text:
         read, _ = ids_as_bytes(read)
     network = build_network(read, token_bytes=classifier.vocabulary.trie.longest, max_states=budget.states)
-    is_same = len(network.automaton) == len(fixed.net) and network.start == fixed.start
-    for place, (built, kept) in enumerate(zip(network.automaton, fixed.net, strict=False)):
+    is_same = len(network.automaton) == len(fixed.parser.net) and network.start == fixed.start
+    for place, (built, kept) in enumerate(zip(network.automaton, fixed.parser.net, strict=False)):
         # a classifier's counters go further than one token reaches
         columns = slice(None) if place < 5 else slice(3)
         is_same = is_same and built.shape == kept.shape

@@ -77,13 +77,10 @@ class Store(BaseStore):
             "raise Budget.table_bytes, or use strategy='representatives'"
         )
         self.account = Account(None, excess=excess)  # the limit does not apply to the initial tables
-        self.space = Space(
-            fixed.automaton, fixed.byte_tables, fixed.rank, fixed.absorbing, frames, configurations,
-            account=self.account, excess=excess,
-        )  # fmt: skip
+        self.space = Space(*fixed.parser, frames, configurations, account=self.account, excess=excess)
         if summaries is None:
             rows, lists, width = (FEW, FEW, 8) if walked else (2048, 128, 64)
-            n_states = len(fixed.net[0])
+            n_states = self.space.n_states
             self.summaries = Summaries(n_states, fixed.n_words, self.account, rows, lists, lists, width)
         else:
             self.summaries = summaries.copied(self.account, 2048 if large else 0)

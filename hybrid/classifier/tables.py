@@ -1,7 +1,7 @@
 """The constant data of a classifier: the automata, the representatives, and what may follow.
 
 What: `fixed_tables` makes a `Fixed` from a network and the distinct representatives; `assembled` makes one
-from parts that exist already.
+from parts that exist already. `parser_tables` makes the part that every parser of a network needs.
 When: once for each compiled grammar; the `hybrid.classifier.store.Store` of each session reads it.
 Limits: nothing is checked here: networks and artefacts are checked when they are made or read.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.deadline import Deadline
+from equivalence.deadline import Deadline, Stop
 from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
@@ -31,14 +31,33 @@ PHASE = "the tables of the classifier"
 """The name of the constant data in errors."""
 
 
+class ParserTables(NamedTuple):
+    """The first arguments of an `equivalence.parser.space.Space`, which says what they are.
+
+    Attributes:
+        automaton: the automata of a network with S states; the text's length bounds counts.
+        byte_tables: the classes of bytes.
+        rank: int64[S].
+        absorbing: uint8[S].
+    """
+
+    automaton: Automaton
+    byte_tables: ByteTables
+    rank: Integers
+    absorbing: NDArray[np.uint8]
+
+    @property
+    def net(self) -> tuple[NDArray[Any], ...]:
+        """The arrays of the automata."""
+        arrays: tuple[NDArray[Any], ...] = self.automaton.arrays
+        return arrays
+
+
 class Fixed(NamedTuple):
     """Constant data. S states, U counted rules, B classes of bytes, G classes of tokens.
 
     Attributes:
-        net: the arrays of the network's automata; the text's length bounds counts.
-        byte_tables: the classes of bytes.
-        rank: int64[S], see `equivalence.parser.space.Space`.
-        absorbing: uint8[S], likewise.
+        parser: the automata and what follows from them.
         follow_sets: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
         nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, one for each
             class of tokens, see `hybrid.classifier.summariser.Summariser`.
@@ -48,10 +67,7 @@ class Fixed(NamedTuple):
         start, start_final: the start of the grammar, -1 if there is none; whether the empty text is complete.
     """
 
-    net: tuple[NDArray[Any], ...]
-    byte_tables: ByteTables
-    rank: Integers
-    absorbing: NDArray[np.uint8]
+    parser: ParserTables
     follow_sets: NDArray[np.uint8]
     nodes: NDArray[np.int32]
     suffixes: NDArray[np.int32]
@@ -68,11 +84,6 @@ class Fixed(NamedTuple):
         """Words of a mask of classes."""
         return max((self.n_groups + 31) // 32, 1)
 
-    @property
-    def automaton(self) -> Automaton:
-        """The automata."""
-        return Automaton(self.net)
-
     def summariser(self, space: Any, summaries: Any) -> Any:
         """A `Summariser`, which reads the representatives."""
         return Summariser(space, summaries, self)
@@ -88,29 +99,31 @@ def fixed_tables(
     Raises:
         BudgetExceeded: the deadline has passed.
     """
-    net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
-        rank = call_ranks(automaton)
-        byte_tables = ByteTables(automaton, rank, stop)
-        follow_sets = follow_sets_of(network, byte_tables.first, stop)
-    start = network.start, network.start_final
-    return assembled(net, rank, byte_tables, follow_sets, representatives, data, offsets, *start)
+        parser = parser_tables(network, stop)
+        follow_sets = follow_sets_of(network, parser.byte_tables.first, stop)
+    return assembled(parser, follow_sets, representatives, data, offsets, network.start, network.start_final)
 
 
-def automaton_of(network: Network) -> tuple[tuple[NDArray[Any], ...], Automaton]:
-    """``net`` of `Fixed`, and the automata."""
+def parser_tables(network: Network, stop: Stop) -> ParserTables:
+    """Make the tables of a network's parser.
+
+    Raises:
+        BudgetExceeded: the computation was stopped.
+    """
     net = network.automaton
     if len(net[5]):
         counted = net[5].copy()
         counted[:, 3] = counted[:, 2]  # here counts live over many tokens, not only within one
         net = (*net[:5], counted, *net[6:])
-    return net, Automaton(net)
+    automaton = Automaton(net)
+    rank = call_ranks(automaton)
+    return ParserTables(automaton, ByteTables(automaton, rank, stop), rank, absorbing_states(automaton))
 
 
 def assembled(
-    net: tuple[NDArray[Any], ...], rank: Integers, byte_tables: ByteTables, follow_sets: NDArray[np.uint8],
-    representatives: Sequence[bytes], data: NDArray[np.uint8], offsets: Integers, start: int,
-    start_final: bool,
+    parser: ParserTables, follow_sets: NDArray[np.uint8], representatives: Sequence[bytes],
+    data: NDArray[np.uint8], offsets: Integers, start: int, start_final: bool,
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
     text, ends = side_by_side(representatives)
@@ -118,12 +131,12 @@ def assembled(
     # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
     byte, depth, skip, group, _ = depth_first(text, ends)
     parent, first, whole = suffixes_of(text, ends)
-    class_of_byte = byte_tables.class_of_byte
+    class_of_byte = parser.byte_tables.class_of_byte
     nodes = np.zeros((len(group), 4), np.int32)
     nodes[:-1, 0], nodes[:-1, 1], nodes[:-1, 2] = class_of_byte[byte], depth, skip
     nodes[:, 3] = group
     suffixes = np.stack([parent, class_of_byte[first]], axis=1).astype(np.int32)
     return Fixed(
-        net, byte_tables, rank, absorbing_states(Automaton(net)), follow_sets, nodes, suffixes, whole,
-        longest, len(representatives), data, offsets, start, start_final,
+        parser, follow_sets, nodes, suffixes, whole, longest, len(representatives), data, offsets, start,
+        start_final,
     )  # fmt: skip

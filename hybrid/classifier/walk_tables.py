@@ -16,17 +16,12 @@ from numpy.typing import NDArray
 from equivalence import BudgetExceeded, UnsupportedGrammar, Vocabulary
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from equivalence.parser.absorption import absorbing_states
-from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.walks.follow_sets import follow_sets_of
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
 from hybrid.classifier.delta_walker import DeltaWalker
-from hybrid.classifier.tables import PHASE, automaton_of
+from hybrid.classifier.tables import PHASE, ParserTables, parser_tables
 from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
-
-Integers = NDArray[np.int64]
 
 FOLLOW_SETS_SECONDS = 0.25
 """Budget for computing what may follow, in the middle of a mask. The median JSON schema takes 0.05 ms."""
@@ -36,17 +31,12 @@ class WalkTables(NamedTuple):
     """Constant data. Fields with the names of `hybrid.classifier.tables.Fixed` mean the same.
 
     Attributes:
-        automaton: the automata of `net`.
         network: the network from which all of this is made.
         texts: the vocabulary's trie and bytes.
         walk_cache: the cached walks of other grammars over the vocabulary.
     """
 
-    net: tuple[NDArray[Any], ...]
-    automaton: Automaton
-    byte_tables: ByteTables
-    rank: Integers
-    absorbing: NDArray[np.uint8]
+    parser: ParserTables
     network: Network
     texts: TokenTexts
     walk_cache: WalkCache
@@ -63,10 +53,10 @@ class WalkTables(NamedTuple):
         one that may follow. Then walks enter more nodes, and find the same masks."""
         try:
             with Deadline(FOLLOW_SETS_SECONDS).stopping(PHASE) as stop:
-                return follow_sets_of(self.network, self.byte_tables.first, stop)
+                return follow_sets_of(self.network, self.parser.byte_tables.first, stop)
         except (BudgetExceeded, UnsupportedGrammar):
-            n_symbols = self.network.n_states + len(self.net[5])
-            return np.ones((n_symbols, self.byte_tables.n_classes), np.uint8)
+            n_symbols = self.network.n_states + len(self.parser.net[5])
+            return np.ones((n_symbols, self.parser.byte_tables.n_classes), np.uint8)
 
     def summariser(self, space: Any, summaries: Any) -> Any:
         """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
@@ -79,11 +69,8 @@ def walk_tables(network: Network, vocabulary: Vocabulary, deadline: Deadline | N
     Raises:
         BudgetExceeded: the deadline has passed.
     """
-    net, automaton = automaton_of(network)
     with (deadline or Deadline()).stopping(PHASE) as stop:
-        rank = call_ranks(automaton)
-        byte_tables = ByteTables(automaton, rank, stop)
+        parser = parser_tables(network, stop)
     return WalkTables(
-        net, automaton, byte_tables, rank, absorbing_states(automaton), network, vocabulary.token_texts,
-        vocabulary.walk_cache, network.start, network.start_final,
-    )  # fmt: skip
+        parser, network, vocabulary.token_texts, vocabulary.walk_cache, network.start, network.start_final
+    )

@@ -9,7 +9,7 @@ Limits: `most_bytes` of tables. Two threads must not use it at once.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,9 @@ from equivalence import Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from equivalence.network import Network
-from equivalence.parser.absorption import absorbing_states
-from equivalence.parser.automaton import Automaton
-from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.frames import unit_of
 from equivalence.parser.space import Space
-from hybrid.classifier.tables import PHASE, automaton_of
+from hybrid.classifier.tables import PHASE, ParserTables, parser_tables
 from hybrid.completion.bounds import Bounds, bounds_of
 from hybrid.completion.distances import UNSPELLED, Distances, Lists, byte_at, distances_of, place_of
 from hybrid.completion.spelling import Spelling
@@ -46,10 +43,7 @@ ROWS = 512
 class Tables(NamedTuple):
     """Constant data: of a network, and of the bytes that are tokens."""
 
-    automaton: Automaton
-    byte_tables: ByteTables
-    rank: NDArray[np.int64]
-    absorbing: NDArray[np.uint8]
+    parser: ParserTables
     distances: Distances
     bounds: Bounds
     start: int
@@ -58,9 +52,8 @@ class Tables(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of memory, approximately: 16 for each number in a list."""
-        arrays: Any = self.automaton.arrays
-        size: int = sum(array.nbytes for array in arrays) + self.rank.nbytes
-        return size + self.byte_tables.nbytes + 64 * len(self.distances.cost)
+        size: int = sum(array.nbytes for array in self.parser.net) + self.parser.rank.nbytes
+        return size + self.parser.byte_tables.nbytes + 64 * len(self.distances.cost)
 
 
 def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Tables:
@@ -74,17 +67,12 @@ def tables_of(network: Network, spelling: Spelling, deadline: Deadline) -> Table
     Raises:
         BudgetExceeded: the deadline has passed.
     """
-    net, automaton = automaton_of(network)
     with deadline.stopping(PHASE) as stop:
-        rank = call_ranks(automaton)
-        byte_tables = ByteTables(automaton, rank, stop)
-        network_lists = Lists(net, spelling)
-        distances = distances_of(network_lists, rank, stop)
-        bounds = bounds_of(network_lists, distances, byte_tables, rank, stop)
-    return Tables(
-        automaton, byte_tables, rank, absorbing_states(automaton), distances, bounds, network.start,
-        network.start_final,
-    )  # fmt: skip
+        parser = parser_tables(network, stop)
+        network_lists = Lists(parser.net, spelling)
+        distances = distances_of(network_lists, parser.rank, stop)
+        bounds = bounds_of(network_lists, distances, parser.byte_tables, parser.rank, stop)
+    return Tables(parser, distances, bounds, network.start, network.start_final)
 
 
 class _Cost(NamedTuple):
@@ -129,18 +117,16 @@ class CostedConfigurations:
             "({taken} are in use); use masks without a token limit for this grammar"
         )
         self._distances, self._bounds = tables.distances, tables.bounds
-        self._class_of_byte = tables.byte_tables.class_of_byte
+        byte_tables = tables.parser.byte_tables
+        self._class_of_byte = byte_tables.class_of_byte
         self._classes: list[int] = self._class_of_byte.tolist()
         self._data, self._offsets = vocabulary.flat
         self._tokens = vocabulary.tokens
-        n_states, n_classes = len(tables.byte_tables.first_bits), tables.byte_tables.n_classes
+        n_states, n_classes = len(byte_tables.first_bits), byte_tables.n_classes
         fixed = n_states * (n_classes + 48)  # what the space has for each state does not count
         self.account = account = Account(None, most_bytes + fixed, excess)
         self.deadline = Deadline()
-        self._space = Space(
-            tables.automaton, tables.byte_tables, tables.rank, tables.absorbing, ROWS, ROWS,
-            account=account, excess=excess,
-        )  # fmt: skip
+        self._space = Space(*tables.parser, ROWS, ROWS, account=account, excess=excess)
         self._first = REJECT if tables.start < 0 else self._space.context_of(tables.start)
         self.start: int = EMPTY_TEXT if tables.start_final else self._first
         self._tails = [_WHOLE]  # for each tail; the first is the empty stack

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
+from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables
 from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
-from hybrid.classifier.tables import Fixed, assembled
+from hybrid.classifier.tables import Fixed, ParserTables, assembled
 from hybrid.compiled import CompiledGrammar, OnWalks
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
@@ -133,7 +134,7 @@ def _explored(
     rows, _ = known.used_rows()
     starts, pairs = known.pendings.lists()
     masks, units = known.masks.lists()[1], known.units.lists()[1]
-    final, edge_starts, edges, call_starts, calls, counted = fixed.net
+    final, edge_starts, edges, call_starts, calls, counted = fixed.parser.net
     text = b"" if schema is None else schema.text.encode("utf-8", "surrogatepass")
     arrays: Arrays = {
         "final": final,
@@ -142,7 +143,7 @@ def _explored(
         "call_lengths": np.diff(call_starts),
         "calls": calls,
         "counted": counted,
-        "rank": fixed.rank,
+        "rank": fixed.parser.rank,
         "behind": np.packbits(fixed.follow_sets > 0, axis=1),
         "first": known.first_rows(),
         "pending_lengths": np.diff(starts),
@@ -245,12 +246,14 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
         raise malformed(f"its start is {start!r}, {start_final!r}")
     rows = len(net[0]) + len(net[5])
     packed = checks.taken(arrays, "behind", (rows, None), 0, 255, np.uint8)
-    byte_tables = ByteTables(Automaton(net), rank)
+    automaton = Automaton(net)
+    byte_tables = ByteTables(automaton, rank)
     n_bytes = byte_tables.n_classes
     if packed.shape[1] != (n_bytes + 7) // 8:
         raise malformed(f"member 'behind' has {packed.shape[1]} columns for {n_bytes} classes of bytes")
     follow_sets = np.ascontiguousarray(np.unpackbits(packed, axis=1, count=n_bytes))
-    return assembled(net, rank, byte_tables, follow_sets, texts, *vocabulary.flat, start, start_final)
+    parser = ParserTables(automaton, byte_tables, rank, absorbing_states(automaton))
+    return assembled(parser, follow_sets, texts, *vocabulary.flat, start, start_final)
 
 
 def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:
@@ -259,7 +262,7 @@ def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summarie
     suffix_parent = np.ascontiguousarray(fixed.suffixes[:, 0])
     starts, pairs = checks.check_pendings(arrays, fixed.n_groups, suffix_parent, fixed.whole)
     first, rows, masks, units = checks.check_summaries(
-        arrays, len(fixed.net[0]), len(fixed.net[5]), fixed.n_words, len(starts) - 1
+        arrays, len(fixed.parser.net[0]), len(fixed.parser.net[5]), fixed.n_words, len(starts) - 1
     )
     return summaries_of(
         first, rows, (starts, pairs), (np.arange(len(masks) + 1) * fixed.n_words, masks.ravel()),
