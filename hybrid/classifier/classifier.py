@@ -137,9 +137,6 @@ class Classifier:
     has_handed_over = False
     """Whether all sequences start on another strategy from now on."""
 
-    promoting: threading.Lock | None = None
-    """Held while all states are computed (`hybrid.classifier.promotion`); most grammars need none."""
-
     _kept_bytes = 0  # for Lark grammars, which keep only their sessions
 
     def __init__(

@@ -9,9 +9,7 @@ Limits: if the classes exceed the budget, masks come from walks permanently.
 
 from __future__ import annotations
 
-import threading
-
-from equivalence import BudgetExceeded, TokenClasses, UnsupportedGrammar, forks
+from equivalence import BudgetExceeded, TokenClasses, UnsupportedGrammar
 from equivalence.classes.classes import classes_of_network
 from equivalence.deadline import Deadline
 from equivalence.network import Network
@@ -19,8 +17,7 @@ from hybrid.classifier.classifier import Classifier, distinct_classes
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.tables import fixed_tables
 from hybrid.values.budget import Budget
-
-_making = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of each one's own lock
+from hybrid.values.once import own_lock
 
 
 class DeferredClasses:
@@ -46,7 +43,6 @@ class DeferredClasses:
         self._budget = budget
         self._ids = ids
         self.refusal = ""
-        self._lock: threading.Lock | None = None  # most grammars need none
 
     def deadline(self) -> Deadline:
         """The deadline of a computation that starts now."""
@@ -60,10 +56,7 @@ class DeferredClasses:
         """
         if self.found is not None:
             return self.found
-        with _making:
-            if self._lock is None:
-                self._lock = forks.registered(threading.Lock(), forks.Order.SLOW)
-        with self._lock:
+        with own_lock(self):
             if self.found is None:
                 self.found = self._find(deadline)
                 self._network = None

@@ -22,12 +22,11 @@ with states on demand, up to its 99.99th percentile, from the first document on,
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
-from equivalence import BudgetExceeded, forks
+from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 from equivalence.network import Below, build_network
 from equivalence.network.grammar_reader import read_grammar
@@ -35,6 +34,7 @@ from equivalence.network.token_ids import ids_as_bytes
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.values.budget import Budget
+from hybrid.values.once import own_lock
 
 REPLACED = (
     "the classifier's tables became full and were replaced before all its states were computed; raise "
@@ -53,8 +53,6 @@ UNUSED_PIECE = 256
 
 PHASE = "the classifier's states"
 """The name of this computation in errors."""
-
-_making = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of `Classifier.promoting`
 
 
 class Promotion:
@@ -141,10 +139,7 @@ def promote_classifier(
         BudgetExceeded: the bytes or states exceed the budget, or the deadline has passed. The states computed
             so far are kept.
     """
-    with _making:
-        if classifier.promoting is None:
-            classifier.promoting = forks.registered(threading.Lock(), forks.Order.SLOW)
-    with classifier.promoting:
+    with own_lock(classifier):
         if classifier.is_complete:
             return False
         _promote(classifier, grammar, budget, deadline)

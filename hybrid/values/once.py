@@ -1,6 +1,6 @@
 """What is made from an object only once, and kept as long as the object lives.
 
-What: `made_once` adds such a cache to a class or function, `remembered` to a method.
+What: `made_once` adds such a cache to a class or function, `remembered` to a method. `own_lock` makes a lock.
 When: for tables of a vocabulary, which take a tenth of a second, and for answers about a grammar.
 Limits: what is made must not refer to the object, or neither is ever freed.
 """
@@ -44,6 +44,12 @@ def made_once(make: Callable[Arguments, Made], most: int = 1) -> Callable[Argume
             return made[others]
 
     return of
+
+
+@made_once
+def own_lock(owner: object) -> threading.Lock:
+    """The lock of slow work on an object. Most objects need none, so it is made on first use."""
+    return forks.registered(threading.Lock(), forks.Order.SLOW)
 
 
 def remembered(method: Method) -> Method:
