@@ -27,6 +27,8 @@ cdef class Summariser:
     cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t summary(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
+    cdef Py_ssize_t unit_at(self, Py_ssize_t symbol) noexcept nogil
+    cdef Py_ssize_t own_of(self, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t begin_on(self, Py_ssize_t symbol) except -1 nogil
     cdef Py_ssize_t empty_mask(self) except -1 nogil
     cdef Py_ssize_t note_pending(self, Py_ssize_t n, Py_ssize_t group, Py_ssize_t pops) except -1 nogil

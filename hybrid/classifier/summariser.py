@@ -163,11 +163,7 @@ class Summariser:
             with cython.gil:
                 raise BudgetExceeded("a stack needs a summary that is missing, although all should be there")
         one: cython.Py_ssize_t = 1
-        own = symbol
-        if symbol >= self.n_states:
-            own = (
-                self.n_states + self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
-            )
+        own = self.own_of(symbol)
         begin = self.begin_on(symbol)
         mask_at = self.empty_mask()
         n: cython.Py_ssize_t = 0
@@ -205,11 +201,24 @@ class Summariser:
         below = self.pending_set(n)
         return self.summaries.add(pending, symbol, mask, below)
 
+    @cython.final
+    def unit_at(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Where the counted rule of a counter frame is in the pool of `units`; its count follows."""
+        return self.summaries.units.starts[symbol - self.n_states]
+
+    @cython.final
+    def own_of(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """The row of `follow_sets` with what can follow below a symbol."""
+        if symbol < self.n_states:
+            return symbol
+        return self.n_states + self.summaries.units.pool[self.unit_at(symbol)]
+
+    @cython.final
     def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
             return self.space.context(symbol)
-        at = self.summaries.units.starts[symbol - self.n_states]
+        at = self.unit_at(symbol)
         return self.space.after_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
 
     # ---------------------------------------------------------------- sets

@@ -26,12 +26,12 @@ cdef class Walker(WalkOutput):
     cdef dict unit_tables
     cdef Py_ssize_t mask
 
-    cdef Py_ssize_t read_from(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin) except -1 nogil
-    cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t begin) except -1 nogil
+    cdef Py_ssize_t read_from(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
+    cdef Py_ssize_t walk_from(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
     cdef bint is_wide(self, Py_ssize_t pending, Py_ssize_t symbol) noexcept nogil
-    cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, Py_ssize_t begin, bint is_new) except -1 nogil
+    cdef Py_ssize_t read_long(self, Py_ssize_t pending, Py_ssize_t symbol, bint is_new) except -1 nogil
     cdef Py_ssize_t from_cache(self, Py_ssize_t pending, Py_ssize_t symbol) except -2
-    cdef Py_ssize_t from_units(self, Py_ssize_t pending, Py_ssize_t symbol, Py_ssize_t own, bint is_long) except -2
+    cdef Py_ssize_t from_units(self, Py_ssize_t pending, Py_ssize_t symbol, bint is_long) except -2
     cdef Py_ssize_t use_cached(self, object read, object nodes) except -1
     cdef int keep(self, Py_ssize_t n) except -1
     cdef int record_read(self, object read) except -1

@@ -100,52 +100,43 @@ class Walker(WalkOutput):
     def read_top(self, state: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
         it."""
-        pending = self.read_from(-1, state, state, self.space.context(state))
+        pending = self.read_from(-1, state)
         self.summaries.first[state].mask = cython.cast(cython.int, self.mask)
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
     def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """See `Summariser`."""
-        own = symbol
-        if symbol >= self.n_states:
-            own = (
-                self.n_states + self.summaries.units.pool[self.summaries.units.starts[symbol - self.n_states]]
-            )
-        below = self.read_from(pending, symbol, own, self.begin_on(symbol))
+        below = self.read_from(pending, symbol)
         return self.summaries.add(pending, symbol, self.mask, below)
 
-    def read_from(self, pending, symbol, own, begin):
-        """Read what is below the nodes of a pending set, or with -1 the whole trie, starting in a
-        configuration.
-
-        Args:
-            symbol: the symbol of the configuration.
-            own: the row of `follow_sets` with what may follow below it.
+    def read_from(self, pending, symbol):
+        """Read what is below the nodes of a pending set, or with -1 the whole trie, on a symbol.
 
         Returns:
             The number of the pending set that is left; `mask` has the number of the mask.
         """
-        self.set_follow(own)
+        self.set_follow(self.own_of(symbol))
         n: cython.Py_ssize_t = -1
         is_new: cython.bint = self.is_wide(pending, symbol)
         if is_new:
             with cython.gil:
                 if symbol >= self.n_states:
-                    n = self.from_units(pending, symbol, own, False)
+                    n = self.from_units(pending, symbol, False)
                 if n < 0:
                     n = self.from_cache(pending, symbol)
         if n >= 0:
             n = self.keep_followed(n)
         else:
             self.most_entered = self.n_entered + self.few_nodes
-            n = self.walk_from(pending, begin)
-            n = self.read_long(pending, symbol, own, begin, is_new) if n == TOO_LONG else self.sorted_nodes(n)
+            n = self.walk_from(pending, symbol)
+            n = self.read_long(pending, symbol, is_new) if n == TOO_LONG else self.sorted_nodes(n)
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
-    def walk_from(self, pending: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def walk_from(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The walks of `read_from`. Return the number of pending nodes recorded, or `TOO_LONG`."""
+        begin = self.begin_on(symbol)
         self.n_ranges = 0
         if pending < 0:
             return self.walk(0, begin, 0)
@@ -177,7 +168,7 @@ class Walker(WalkOutput):
             n += has_bit(self.space.first_bits, symbol, self.space.class_of_byte[byte])
         return n >= self.wide_bytes
 
-    def read_long(self, pending, symbol, own, begin, is_new):
+    def read_long(self, pending, symbol, is_new):
         """`read_from` with the cache. The walk is taken from the cache, unless it is known to be new.
         Otherwise it is walked regardless of what may follow below, and stored. Return the number of pending
         nodes.
@@ -188,14 +179,14 @@ class Walker(WalkOutput):
                 n = self.from_cache(pending, symbol)
         if n < 0 and symbol >= self.n_states:
             with cython.gil:
-                n = self.from_units(pending, symbol, own, True)
+                n = self.from_units(pending, symbol, True)
         if n < 0:
             self.follow_all()
             self.most_entered = ANY_LENGTH
-            n = self.sorted_nodes(self.walk_from(pending, begin))
+            n = self.sorted_nodes(self.walk_from(pending, symbol))
             with cython.gil:
                 self.keep(n)
-            self.set_follow(own)
+            self.set_follow(self.own_of(symbol))
         return self.keep_followed(n)
 
     def from_cache(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -206,7 +197,7 @@ class Walker(WalkOutput):
         if symbol < self.n_states:
             content = self.contents.of_state(symbol)
         else:
-            at = self.summaries.units.starts[symbol - self.n_states]
+            at = self.unit_at(symbol)
             content = self.contents.of_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
         self.key = None
         if content is None:
@@ -221,11 +212,11 @@ class Walker(WalkOutput):
             return -1
         return self.use_cached(read, read.nodes)
 
-    def from_units(self, pending, symbol, own, is_long):
+    def from_units(self, pending, symbol, is_long):
         """The same for the frame of a counted rule, computed from the cached number of units that each
         string begins, which serves all counts. -1 if the units do not allow that, or if not all strings below
         a unit are pending and the walk is not known to be long."""
-        at = self.summaries.units.starts[symbol - self.n_states]
+        at = self.unit_at(symbol)
         unit = self.summaries.units.pool[at]
         if self.space.automaton.is_limited(unit) or self.longest >= 1 << 15:
             return -1
@@ -248,7 +239,7 @@ class Walker(WalkOutput):
         if not self.filters:
             # 0.1 ms, once; without it, some 20,000 nodes are read on the next frame of a limited string
             self.load_follow_sets()
-        self.set_follow(own)
+        self.set_follow(self.own_of(symbol))
         followers = np.asarray(self.followers)[np.asarray(self.space.class_of_byte)]
         found = units.read(trie, nodes, counted.least - begun, most, followers, only_all=not is_long)
         return -1 if found is None else self.use_cached(found[0], found[1])
