@@ -26,5 +26,4 @@ cdef class DeltaWalker(Walker):
     cdef int subtract(self) except -1
     cdef object ranges_of(self, Py_ssize_t piece)
     cdef Py_ssize_t with_nodes(self, Py_ssize_t pending, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t place_from(self, Py_ssize_t begin, Py_ssize_t low, Py_ssize_t high, Py_ssize_t node) noexcept nogil
     cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other) except -2 nogil

@@ -205,43 +205,24 @@ class DeltaWalker(Walker):
 
     def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
-        begin = self.summaries.pendings.starts[pending]
-        m: cython.Py_ssize_t = self.summaries.pendings.starts[pending + 1] - begin
         n = self.sorted_nodes(n)
-        n_new: cython.Py_ssize_t = 0
-        j: cython.Py_ssize_t = 0
-        i: cython.Py_ssize_t
-        for i in range(n):
-            node = self.pairs[i]
-            j = self.place_from(begin, j, m, node)
-            if j == m or self.summaries.pendings.pool[begin + j] != node:
-                self.pairs[n_new] = node
-                n_new += 1
-        if n_new == 0:
-            return pending
-        while self.pairs.shape[0] < n_new + m:
-            with cython.gil:
-                self.pairs = self.space.account.bigger(self.pairs, 2 * self.pairs.shape[0])
-        i = n_new - 1
-        j = m - 1
-        while j >= 0:  # from the end, where there is room
-            if i >= 0 and self.pairs[i] > self.summaries.pendings.pool[begin + j]:
-                self.pairs[i + j + 1] = self.pairs[i]
-                i -= 1
+        i = self.summaries.pendings.starts[pending]
+        end = self.summaries.pendings.starts[pending + 1]
+        m: cython.Py_ssize_t = end - i
+        at = self.summaries.pendings.room(m + n)
+        length: cython.Py_ssize_t = 0
+        k: cython.Py_ssize_t = 0
+        while i < end or k < n:
+            if k == n or (i < end and self.summaries.pendings.pool[i] <= self.pairs[k]):
+                node = self.summaries.pendings.pool[i]
+                i += 1
+                k += k < n and self.pairs[k] == node
             else:
-                self.pairs[i + j + 1] = self.summaries.pendings.pool[begin + j]
-                j -= 1
-        return self.pending_set(n_new + m)
-
-    def place_from(self, begin, low, high, node):
-        """The first place, in a range of a list of pending nodes, whose node is not smaller than another."""
-        while low < high:
-            middle = (low + high) >> 1
-            if self.summaries.pendings.pool[begin + middle] < node:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+                node = self.pairs[k]
+                k += 1
+            self.summaries.pendings.pool[at + length] = node
+            length += 1
+        return pending if length == m else self.summaries.pendings.intern(length)
 
     def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Read the trie from two configurations as far as they differ. Record what each of them alone
