@@ -249,7 +249,7 @@ class CompiledGrammar:
     @property
     def fallback(self) -> CompiledGrammar:
         """The same grammar in plain XGrammar, compiled when a matcher first exceeds the budget, or reads an
-        id as an id and as text at once (`hybrid.classifier.token_ids`).
+        id as an id and as text at once (`hybrid.classifier.named_ids`).
 
         Raises:
             BudgetExceeded: it is a Lark grammar, or it could not be compiled, which is tried only once.

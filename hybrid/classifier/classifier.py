@@ -24,9 +24,11 @@ import numpy as np
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
 from equivalence.network import Below
+from equivalence.network.token_ids import MARKER, escaped
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.mask_pieces import PieceGather
+from hybrid.classifier.named_ids import NamedIds, ReadBothWays
 from hybrid.classifier.rows import Rows
 from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
@@ -56,7 +58,7 @@ class Session:
         class_rows: the known masks by class; None until they are first needed.
         start: the configuration before any text.
         left: bytes that steps and rows may still take.
-        numbers: numbers of masks that depend on more than their classes (`hybrid.classifier.token_ids`).
+        numbers: numbers of masks that depend on more than their classes (`hybrid.classifier.named_ids`).
         gather: expands masks of classes, or of pieces.
         tops, forced: what `hybrid.drafts` caches for configurations: hashes of the tops of stacks, forced
             text.
@@ -128,11 +130,7 @@ class Classifier:
         is_refused: whether an attempt to compute all states exceeded the budget.
     """
 
-    by_text = True
-    """Whether ids are read only by their texts, so that a mask depends only on its classes."""
-
-    ids: Any = None
-    """The meaning of ids that are not only read by their texts (`hybrid.classifier.named_ids`)."""
+    ids: NamedIds | None = None  # for Lark grammars
 
     has_handed_over = False
     """Whether all sequences start on another strategy from now on."""
@@ -141,9 +139,10 @@ class Classifier:
 
     def __init__(
         self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
-        summaries: Summaries | None = None, below: Below | None = None,
+        summaries: Summaries | None = None, below: Below | None = None, ids: NamedIds | None = None,
     ) -> None:  # fmt: skip
         self._fixed = fixed
+        self.ids = ids
         self._summaries = summaries
         self.below = below
         self._count_kept()
@@ -158,6 +157,11 @@ class Classifier:
         self.is_refused = False
         self._former: tuple[weakref.ref[Session], ...] = ()  # sessions that matchers may still be in
         self.session = self._new_session(0)
+
+    @property
+    def by_text(self) -> bool:
+        """Whether ids are read only by their texts, so that a mask depends only on its classes."""
+        return self.ids is None
 
     @property
     def summaries(self) -> Summaries:
@@ -215,7 +219,7 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        kept = self._fixed.parser.byte_tables, self._summaries, self.below
+        kept = self._fixed.parser.byte_tables, self._summaries, self.below, self.ids
         self._kept_bytes = sum(one.nbytes for one in kept if one is not None)
 
     # the lock must be held for the methods below
@@ -233,22 +237,40 @@ class Classifier:
         self.renew()
 
     def step(self, session: Session, config: int, token: int) -> int:
-        """The configuration after a token, or 0 if it is not accepted. The step is cached."""
-        after: int = session.store.advance(config, token)
+        """The configuration after a token, or 0 if it is not accepted. The step is cached.
+
+        Raises:
+            ReadBothWays: the token is read both as text and as an id.
+        """
+        store = session.store
+        after: int = store.advance(config, token) if self.ids is None else self.ids.step(store, config, token)
+        if after < 0:
+            raise ReadBothWays
         session.remember(config, token, after)
         return after
 
     def read(self, session: Session, config: int, text: bytes) -> int:
         """The configuration after some bytes, or 0 if they are not accepted."""
-        return session.store.advance_text(config, text)
+        after: int = session.store.advance_text(config, text if self.ids is None else escaped(text))
+        return after
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
         """The configuration after a history of ids, texts and stop tokens (`None`) that were accepted."""
-        return self.read(session, session.start, joined(read, tokens))
+        if self.ids is None:
+            return self.read(session, session.start, joined(read, tokens))
+        config = session.start
+        for one in read:
+            if isinstance(one, bytes):
+                config = self.read(session, config, one)
+            elif one is not None:
+                config = self.step(session, config, one)
+        return config
 
     def forced_byte(self, session: Session, config: int) -> int:
-        """The only byte of text that can come next, or `NO_BYTE`."""
-        return int(session.store.forced_byte(config))
+        """The only byte of text that can come next, or `NO_BYTE`. As in XGrammar, an id that could replace
+        the text does not count."""
+        but = () if self.ids is None else (MARKER,)
+        return int(session.store.forced_byte(config, *but))
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:

@@ -4,7 +4,7 @@ What: `hybrid.classifier.cached_sequence.CachedSequence` answers from what is ca
 computes most of what is new. `ClassifierFollower` does the rest, and moves to new tables.
 When: made by `hybrid.api.matcher.follower_of`; one for each sequence, in any threads.
 Limits: if even empty tables are not enough for the budget, or an id was read both as text and as an id
-(`hybrid.classifier.token_ids`), `ReplaceFollower` hands over a follower of the fallback strategy that has
+(`hybrid.classifier.named_ids`), `ReplaceFollower` hands over a follower of the fallback strategy that has
 read the same.
 """
 
@@ -19,8 +19,8 @@ from equivalence.deadline import Deadline
 from hybrid.classifier.cached_sequence import CachedSequence
 from hybrid.classifier.classifier import Session, forced_text
 from hybrid.classifier.mask_pieces import PieceGather
+from hybrid.classifier.named_ids import ReadBothWays
 from hybrid.classifier.rows import Rows
-from hybrid.classifier.token_ids import ReadBothWays
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined

@@ -1,15 +1,29 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Which ids of a vocabulary a grammar that names ids reads in each configuration, in compiled code.
+"""Which ids of a vocabulary a grammar that names ids reads in each configuration.
 
-What: `NamedIds` computes the step of an id that may be read as text and as an id (`step`). It also finds
-the ids that can be read in a configuration in addition to texts, and adds their bits to the row of a mask
-(`note_mask`).
-When: for classifiers of grammars that name ids (`hybrid.classifier.token_ids`); called by
-`hybrid.classifier.cached_sequence` with the classifier's lock held.
-Limits: one for each compiled grammar. What depends only on the vocabulary is computed once (`TextIds`).
+What: in the network of such a grammar, edges that read ids read symbols instead
+(`equivalence.network.token_ids`), so a classifier's tables do not know about ids. `NamedIds` computes the
+step of an id that may be read as text and by its symbol (`step`). It also finds the ids whose symbols can be
+read in a configuration in addition to texts, and adds their bits to the row of a mask (`note_mask`).
+When: for classifiers of grammars with token edges, excluded tokens and token tag dispatches, if bytes and
+stacks decide everything else; called with the classifier's lock held.
+Limits: one for each compiled grammar. What depends only on the vocabulary is computed once (`TextIds`). If
+an id is read both as text and as an id, `ReadBothWays` sends the sequence to plain XGrammar. Such classifiers
+are not written to files, and have no masks by class.
 
-In Python the same took 3.5 us for each new token, 5 us for each new mask, and 2.4 ms for each compilation.
+In Python the same took 3.5 us for each new token, 5 us for each new mask, and 2.4 ms for each compilation. A
+new mask costs one more step, by the byte with which symbols begin, and one for each group of ids if that byte
+can be read. Then it is a row like all others.
+
+Ids that are read both ways: XGrammar's `accept_token` unites both results, but records the states after the
+id at the position after the first byte of its text, not at the end. Which stacks result depends on the rules
+in XGrammar's own form, which the network does not have. The mask before the id does not depend on this. For a
+text of one byte, XGrammar's result is right, but we would have to unite two sets of stacks, which nothing
+else needs.
+
+Rejected: symbols as tokens of a larger vocabulary, which are walked and classified like others. Each
+vocabulary would have a second trie (0.8 s) for what takes a step or two.
 """
 
 from __future__ import annotations
@@ -41,6 +55,10 @@ MOST_KNOWN = 64
 BOTH_WAYS = cython.declare(cython.Py_ssize_t, -1)
 
 _BEGIN = bytes((MARKER,))
+
+
+class ReadBothWays(Exception):
+    """An id is read both as text and as an id: plain XGrammar must decide what follows."""
 
 
 class TextIds:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from sys import getsizeof
 from typing import Any
 
@@ -31,7 +30,6 @@ from hybrid.classifier import Classifier, distinct_classes, fixed_tables
 from hybrid.classifier.deferred_classes import DeferredClasses
 from hybrid.classifier.named_ids import NamedIds
 from hybrid.classifier.promotion import promote_classifier
-from hybrid.classifier.token_ids import IdClassifier
 from hybrid.classifier.walk_tables import WalkTables, walk_tables
 from hybrid.compile.engine_strategies import (
     EngineStrategies,
@@ -174,7 +172,7 @@ class Compilation(EngineStrategies):
             return network, time.perf_counter(), walk_tables(network, self.vocabulary, own)
 
         network, built, fixed = self.explore(job, own, build)
-        classifier = _kind(ids)(fixed, None, self.vocabulary, budget.table_bytes)
+        classifier = Classifier(fixed, None, self.vocabulary, budget.table_bytes, ids=ids)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
         return OnWalks(
             reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids), without "
@@ -193,7 +191,8 @@ class Compilation(EngineStrategies):
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
-        made = _kind(ids)(fixed, grouped, self.vocabulary, budget.table_bytes, below=network.below())
+        below = network.below()
+        made = Classifier(fixed, grouped, self.vocabulary, budget.table_bytes, below=below, ids=ids)
         if self.settings.on_demand:
             return made, "on_demand=True"
         try:
@@ -202,8 +201,3 @@ class Compilation(EngineStrategies):
             self.refuse_to_fall_back(error, job.deadline)
             return made, str(error)
         return made, ""
-
-
-def _kind(ids: NamedIds | None) -> Callable[..., Classifier]:
-    """The class of classifiers for a grammar: whether it names token ids."""
-    return Classifier if ids is None else partial(IdClassifier, ids)

@@ -33,7 +33,7 @@ from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.classifier import forced_text
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.classifier.token_ids import ReadBothWays
+from hybrid.classifier.named_ids import ReadBothWays
 from hybrid.compiled import CompiledGrammar
 from hybrid.completion.follower import LimitedFollower
 from hybrid.drafts import chains
