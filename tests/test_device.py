@@ -344,7 +344,7 @@ def test_a_sequence_that_outgrows_its_budget_goes_on_by_bitmask() -> None:
     both = Both([GrammarMatcher(compiled), GrammarMatcher(compiled)], LETTERED.size, backend="torch")
     both.walk(20)
     for matcher in (both.matchers[0], both.twins[0]):
-        matcher._follower = matcher._follower._fallback_follower(matcher._follower.n_steps)
+        matcher._follower = matcher._follower.fallback(matcher._follower.n_steps)
     assert compiled.fallback.strategy == "engine"
     before = both.gather.rows_by_bitmask
     both.walk(40)

@@ -178,9 +178,9 @@ def test_reading_again_in_the_engine_is_limited() -> None:
         assert matcher.accept_token(0)
     before = mask_of(matcher)
     with pytest.raises(TooSlow, match=r"the text again in plain XGrammar took .* Budget\.mask_seconds"):
-        matcher._follower._fallback_follower(12)
+        matcher._follower.fallback(12)
     assert mask_of(matcher) == before and matcher.accept_token(0)
-    matcher._follower._fallback_follower(3)
+    matcher._follower.fallback(3)
 
 
 def test_a_failed_hand_over_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +210,8 @@ def test_reading_again_in_the_engine_ends_like_a_compilation() -> None:
     with pytest.raises(
         BudgetExceeded, match=r"reading the text again in plain XGrammar; raise Budget\.seconds"
     ):
-        matcher._follower._fallback_follower(1)
+        matcher._follower.fallback(1)
     assert compiled.reason == before
     object.__setattr__(compiled, "budget", Budget())
-    matcher._follower._fallback_follower(1)
+    matcher._follower.fallback(1)
     assert "on strategy 'engine', because they needed more memory" in compiled.reason

@@ -256,7 +256,7 @@ def test_forks_that_do_not_fit_into_tables_leave_nothing_forgotten(
     for call in (allowed, lambda one: one.accept_string("b"), lambda one: one.accept_token(ord("a"))):
         matcher = matcher_of(UNIQUE[name], "classifier")
         assert matcher.accept_string(text) and wanted.accept_string(text)
-        own = matcher._follower._wrapped
+        own = matcher._follower.inner
         monkeypatch.setattr(ClassifierFollower, "_answer", full_for_forks)
         assert call(matcher) == call(wanted)
         monkeypatch.undo()

@@ -146,7 +146,7 @@ class ClassifierFollower(CachedSequence, Follower):
         try:
             return self._ask(lambda session: self._step(session, token))
         except ReadBothWays:
-            other = self._fallback_follower(self.n_steps, "read a token both as text and as an id")
+            other = self.fallback(self.n_steps, "read a token both as text and as an id")
             self.classifier.has_handed_over = True  # there is another strategy
             raise ReplaceFollower(other) from None
 
@@ -200,7 +200,7 @@ class ClassifierFollower(CachedSequence, Follower):
         except TooSlow:
             raise
         except BudgetExceeded:
-            raise ReplaceFollower(self.replacement()) from None
+            raise ReplaceFollower(self.fallback(self.n_steps)) from None
 
     def _answer(self, question: Callable[[Session], Answer]) -> Answer:
         with self.classifier.lock:
@@ -212,11 +212,7 @@ class ClassifierFollower(CachedSequence, Follower):
                 self.classifier.renew()
                 return question(self._current())
 
-    def replacement(self) -> EngineFollower:
-        """A follower of the fallback strategy in the same state. Raises like `_fallback_follower`."""
-        return self._fallback_follower(self.n_steps)
-
-    def _fallback_follower(self, steps: int, why: str = OUTGROWN) -> EngineFollower:
+    def fallback(self, steps: int, why: str = OUTGROWN) -> EngineFollower:
         """A follower of the fallback strategy that has read the first steps.
 
         Args:
@@ -242,11 +238,6 @@ class ClassifierFollower(CachedSequence, Follower):
 
     # going back
 
-    def check_made(self, steps: int) -> None:
-        """See `Follower.check_made`."""
-        if steps > self.n_steps:
-            raise MatcherError(f"cannot roll back {steps} steps: only {self.n_steps} were made")
-
     def reads_again(self, steps: int) -> bool:
         """See `Follower.reads_again`."""
         return self.n_steps - steps < self.first_known
@@ -262,7 +253,7 @@ class ClassifierFollower(CachedSequence, Follower):
         try:
             config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
         except BudgetExceeded:
-            raise ReplaceFollower(self._fallback_follower(left)) from None
+            raise ReplaceFollower(self.fallback(left)) from None
         assert config, "the text so far must be accepted again"
         self.go_back(left, config)
 

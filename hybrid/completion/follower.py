@@ -54,11 +54,6 @@ class LimitedFollower(Follower):
         self._untouched = (-1, -1)
 
     @property
-    def inner(self) -> Follower:
-        """The follower of the grammar."""
-        return self._wrapped
-
-    @property
     def left(self) -> int:
         """How many more tokens may follow; each step, by a token or a text, counts as one."""
         return self._most - self.n_steps

@@ -57,7 +57,6 @@ class ClassMaps:
         self.lines: dict[Pair, int] = {}
         self.bytes_sent = 0
         self._vocab_size = vocab_size
-        self._pairs: list[Pair | None] = [None] * n_lines
         self._masks: OrderedDict[Pair, int] = OrderedDict()
 
     def line(self, gather: Gather, stops: tuple[int, ...]) -> int:
@@ -69,13 +68,13 @@ class ClassMaps:
             if masks < MASKS_A_LINE or (line := self._free_line()) == NO_LINE:
                 self._masks[pair] = masks + 1
                 self._masks.move_to_end(pair)
-                if len(self._masks) > 4 * len(self._pairs):  # each pair keeps its gather alive
+                if len(self._masks) > 4 * len(self.table):  # each pair keeps its gather alive
                     self._masks.popitem(last=False)
                 return NO_LINE
             bits = bits_of_tokens(gather, stops)
             self.table[line, : self._vocab_size].copy_(torch.from_numpy(bits))
             self.bytes_sent += bits.nbytes
-            self._pairs[line], self.lines[pair] = pair, line
+            self.lines[pair] = line
             self._masks.pop(pair, None)
         self.last_steps[line] = self.step
         return line
@@ -85,9 +84,7 @@ class ClassMaps:
         line = int(self.last_steps.argmin())
         if self.last_steps[line] >= self.step - 1:
             return NO_LINE
-        pair = self._pairs[line]
-        if pair is not None:
-            self._pairs[line] = None
+        for pair in [pair for pair, number in self.lines.items() if number == line]:
             del self.lines[pair]
         return line
 

@@ -272,18 +272,15 @@ class Cursor:
         """
         for one in self.open[depth:]:
             if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated:
-                yield self.begun_text(one) if one.begins >= 0 else "", one
+                yield self.begun_parts(one)[0] if one.begins >= 0 else "", one
 
     def set_apart(self, one: Container) -> None:
         """Record that the current item of a container differs from all earlier items."""
         self.open[self.open.index(one)] = one._replace(is_apart=True)
 
-    def begun_text(self, one: Container) -> str:
-        """Return the text of the current item or key of a container, without white space."""
-        return self.begun_parts(one)[0]
-
     def begun_parts(self, one: Container) -> tuple[str, bytes]:
-        """Return `begun_text`, and what it leaves out: an unfinished escape or character at the end."""
+        """Return the text of the current item or key of a container, without white space, and what is left
+        out of it: an unfinished escape or character at the end."""
         text = bytes(self.text[one.begins :])
         source = text.decode("utf-8", "ignore")
         plain, end = _without_space(source)

@@ -95,8 +95,8 @@ class RememberingFollower(Follower):
         try:
             return question()
         except ReplaceFollower:  # its follower has read the text of the fork
-            assert isinstance(self._wrapped, ClassifierFollower), "others are never replaced"
-            self._wrapped = self._wrapped.replacement()
+            assert isinstance(self.inner, ClassifierFollower), "others are never replaced"
+            self.inner = self.inner.fallback(self.n_steps)
         return question()
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
@@ -182,7 +182,7 @@ class RememberingFollower(Follower):
             marked = _read(cursor, text, check)
         except (Repeated, ValueError, IndexError):  # the text is not JSON
             return None
-        fork = self._wrapped.fork()
+        fork = self.inner.fork()
         return (cursor, marked, fork) if fork.accept_string(marked) else None
 
     def _marked(self, text: bytes, check: Check = unchecked) -> tuple[Cursor, bytes] | None:
@@ -246,7 +246,7 @@ class RememberingFollower(Follower):
         return cursor
 
     def _behind(self, text: bytes) -> Follower:
-        fork = self._wrapped.fork()
+        fork = self.inner.fork()
         fork.accept_string(text)
         return fork
 
@@ -298,13 +298,13 @@ class RememberingFollower(Follower):
             if not self._delegate(name, given, debug_print):
                 return False
             if not self._is_marked and not is_stop:
-                after = self._after(self._cursor, text, self._wrapped.fork, check)
+                after = self._after(self._cursor, text, self.inner.fork, check)
             if after is not None:
                 self._known = (*self._known[-KEPT:], (made + 1, after))
                 return True
-            self._wrapped.rollback(1)
+            self.inner.rollback(1)
         except BaseException:  # Ctrl-C may come after the grammar's follower has read the text
-            self._wrapped.rollback(self.n_steps - made)
+            self.inner.rollback(self.n_steps - made)
             raise
         return False
 

@@ -220,11 +220,6 @@ class EngineFollower(Follower):
         """See `Follower.n_steps`."""
         return len(self._read)
 
-    def check_made(self, steps: int) -> None:
-        """See `Follower.check_made`."""
-        if steps > len(self._read):
-            raise MatcherError(f"cannot roll back {steps} steps: only {len(self._read)} were made")
-
     def reads_again(self, steps: int) -> bool:
         """See `Follower.reads_again`."""
         return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from equivalence import MatcherError
 from equivalence.deadline import Deadline
 from hybrid.values.gather import Gather
 
@@ -47,31 +48,34 @@ class Follower:
     replaced, they replace it; their owners do not notice.
 
     Args:
-        wrapped: follows the grammar.
+        inner: the wrapped follower.
+
+    Attributes:
+        inner: the argument, or the follower that has replaced it.
     """
 
-    _wrapped: Follower
+    inner: Follower
 
-    def __init__(self, wrapped: Follower) -> None:
-        self._wrapped = wrapped
+    def __init__(self, inner: Follower) -> None:
+        self.inner = inner
 
     def _delegate(self, name: str, *arguments: Any) -> Any:
         """Call a method of the wrapped follower, and replace that follower if necessary."""
         try:
-            return getattr(self._wrapped, name)(*arguments)
+            return getattr(self.inner, name)(*arguments)
         except ReplaceFollower as replaced:
-            self._wrapped = replaced.follower
-            return getattr(self._wrapped, name)(*arguments)
+            self.inner = replaced.follower
+            return getattr(self.inner, name)(*arguments)
 
     @property
     def n_steps(self) -> int:
         """Number of steps that were made and not taken back."""
-        return self._wrapped.n_steps
+        return self.inner.n_steps
 
     @property
     def temperature(self) -> float | None:
         """The sampling temperature that the grammar asks for here."""
-        return self._wrapped.temperature
+        return self.inner.temperature
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """Write the mask to uint32[words of a row], and return whether it forbids any id.
@@ -114,18 +118,19 @@ class Follower:
 
     def check_made(self, steps: int) -> None:
         """Raise `MatcherError` if fewer steps were made."""
-        self._delegate("check_made", steps)
+        if steps > self.n_steps:
+            raise MatcherError(f"cannot roll back {steps} steps: only {self.n_steps} were made")
 
     def reads_again(self, steps: int) -> bool:
         """Whether taking back so many steps means to read the text again, which may exceed the budget."""
-        return self._wrapped.reads_again(steps)
+        return self.inner.reads_again(steps)
 
     def rollback(self, steps: int) -> None:
         """Take back steps. The follower of a `ReplaceFollower` error has already taken them back."""
         try:
-            self._wrapped.rollback(steps)
+            self.inner.rollback(steps)
         except ReplaceFollower as replaced:
-            self._wrapped = replaced.follower
+            self.inner = replaced.follower
 
     def reset(self) -> None:
         """Go back to the start."""
@@ -135,7 +140,7 @@ class Follower:
         """Return an independent follower in the same state."""
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__)
-        twin._wrapped = self._wrapped.fork()
+        twin.inner = self.inner.fork()
         return twin
 
     def is_terminated(self) -> bool:
