@@ -65,7 +65,7 @@ def test_what_migrates_is_the_same(grammar: str) -> None:
     compiled = compiled_of(grammar)
     classifier = compiled.classifier
     masks_along(compiled, 2, 80)
-    store, other = classifier.session.store, Store(classifier._fixed, 1 << 26)
+    store, other = classifier.session.store, Store(classifier.fixed, 1 << 26)
     for configuration in reversed(range(store.n_configurations)):
         migrated = other.migrate_from(store, configuration)
         assert store.migrate_from(other, migrated) == configuration
@@ -78,13 +78,13 @@ def test_what_migrates_is_the_same(grammar: str) -> None:
 
 def test_bytes_that_are_used_up_leave_tables_whole() -> None:
     """Any growth may be refused and repeated with more bytes: nothing is lost or left half made."""
-    fixed = compiled_of(NESTED).classifier._fixed
+    fixed = compiled_of(NESTED).classifier.fixed
     tight, roomy = Store(fixed, 1 << 30), Store(fixed, 1 << 30)
     limit = tight.nbytes
     refused: list[str] = []
     rng = random.Random(3)
-    configuration = other = tight.start(fixed.start, fixed.start_final)
-    assert roomy.start(fixed.start, fixed.start_final) == other
+    configuration = other = tight.start()
+    assert roomy.start() == other
     for _ in range(6_000):
         token = rng.choice([4, 4, 6, 8, 0, 3])
         wanted = roomy.advance(other, token), roomy.class_mask(other)

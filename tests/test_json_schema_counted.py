@@ -163,7 +163,7 @@ def compiled(schema: Any, **options: Any) -> CompiledGrammar:
 
 
 def has_counted(grammar: CompiledGrammar) -> bool:
-    return len(grammar.classifier._fixed.parser.net) > 6
+    return len(grammar.classifier.fixed.parser.net) > 6
 
 
 SCHEMAS: dict[str, Any] = {
@@ -195,7 +195,7 @@ def test_masks_are_those_with_a_state_for_each_length(name: str, monkeypatch: py
     monkeypatch.setattr("hybrid.json_schema.strings.repeated_set", lambda language: None)
     theirs = compiled(schema)
     assert has_counted(ours) == (name in SCHEMAS) and not has_counted(theirs)
-    assert 2 * ours.classifier._fixed.network.n_states < theirs.classifier._fixed.network.n_states
+    assert 2 * ours.classifier.fixed.network.n_states < theirs.classifier.fixed.network.n_states
     assert (ours.classes is None) == (name in SCHEMAS)
     for is_long in (False, False, True):
         matchers = GrammarMatcher(ours), GrammarMatcher(theirs)

@@ -130,7 +130,6 @@ def test_what_is_not_in_the_tables_of_one_kind_is_refused() -> None:
         (IndexError, lambda: store.stacks.of(np.array([len(fixed_of().action)])), "no state"),
         (IndexError, lambda: store.stacks.states(1 << 20), "no stack"),
         (ValueError, lambda: Store(fixed_of('start: "a"'), LIMIT).migrate_from(store, 1), "another grammar"),
-        (IndexError, lambda: of_xgrammar().start(1 << 20, False), "state"),
     ):
         with pytest.raises(wrong, match=message):
             ask()

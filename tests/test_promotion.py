@@ -266,7 +266,7 @@ def test_equal_static_calls_at_once_are_one_promotion(monkeypatch: pytest.Monkey
 
 def test_another_network_is_not_completed() -> None:
     again = from_bytes(to_bytes(GrammarCompiler(VOCABULARY).compile_grammar(NESTED)), VOCABULARY)
-    final = again.classifier._fixed.parser.net[0]
+    final = again.classifier.fixed.parser.net[0]
     final[-1] = 1 - final[-1]
     with pytest.raises(BudgetExceeded, match="another version"):
         again.promote()

@@ -313,7 +313,7 @@ class Example:
         """The summaries from walks that the mask after a text needs."""
         tables = walk_tables(self.network, VOCABULARY)
         store = Store(tables, 1 << 28)
-        configuration = store.start(tables.start, tables.start_final)
+        configuration = store.start()
         store.class_mask(store.advance_text(configuration, text.encode()))
         walker, nodes = store.summariser, VOCABULARY.trie.nodes
         path = [""] * len(nodes)

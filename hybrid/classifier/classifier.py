@@ -34,7 +34,6 @@ from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import Summaries
 from hybrid.classifier.tables import Fixed
-from hybrid.classifier.walk_tables import WalkTables
 from hybrid.values.follower import joined
 from hybrid.values.gather import Gather, members_by_class
 from hybrid.values.mask_time import limited
@@ -115,8 +114,8 @@ class Classifier:
     """Masks and steps of one grammar, for all its matchers.
 
     Args:
-        fixed: the grammar network and the representatives (`tables.fixed_tables`), or the vocabulary's trie
-            (`walk_tables.walk_tables`).
+        fixed: the grammar network and the representatives (`tables.Fixed`), or the vocabulary's trie
+            (`walk_tables.WalkTables`).
         classes: the tokens of the classes of the same grammar, numbered like the representatives
             (`distinct_classes`); ``None``: there are none yet, and masks come from walks.
         vocabulary: the vocabulary of the classes.
@@ -124,31 +123,26 @@ class Classifier:
         summaries: summaries computed ahead of time; ``None``: all are computed on demand.
         below: what may lie below each state of the network; `promotion` needs it. ``None``: it builds the
             network again.
+        ids: the meaning of ids that are not only read by their texts; ``None``: there are none.
 
     Attributes:
+        fixed, ids: the arguments.
         is_used: whether any sequence was begun.
         is_refused: whether an attempt to compute all states exceeded the budget.
     """
 
-    ids: NamedIds | None = None  # for Lark grammars
-
     has_handed_over = False
     """Whether all sequences start on another strategy from now on."""
 
-    _kept_bytes = 0  # for Lark grammars, which keep only their sessions
-
     def __init__(
-        self, fixed: Fixed | WalkTables, classes: Members | None, vocabulary: Vocabulary, limit: int,
+        self, fixed: Any, classes: TokenClasses | Members | None, vocabulary: Vocabulary, limit: int,
         summaries: Summaries | None = None, below: Below | None = None, ids: NamedIds | None = None,
     ) -> None:  # fmt: skip
-        self._fixed = fixed
+        self.fixed = fixed
         self.ids = ids
         self._summaries = summaries
         self.below = below
         self._count_kept()
-        self._begin(classes, vocabulary, limit)
-
-    def _begin(self, classes: TokenClasses | Members | None, vocabulary: Vocabulary, limit: int) -> None:
         self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
         self.limit = limit
@@ -167,7 +161,7 @@ class Classifier:
     def summaries(self) -> Summaries:
         """The summaries with which sessions start."""
         if self._summaries is None:
-            return Summaries(self._fixed.parser.automaton.n_states, self._fixed.n_words)
+            return Summaries(self.fixed.parser.automaton.n_states, self.fixed.n_words)
         return self._summaries
 
     @property
@@ -189,7 +183,7 @@ class Classifier:
             classes, below: as for `Classifier`.
         """
         gather = Gather(classes, self.vocabulary.size)
-        self._fixed, self.gather, self.below = fixed, gather, below
+        self.fixed, self.gather, self.below = fixed, gather, below
         self._count_kept()
         self.renew()
 
@@ -200,10 +194,12 @@ class Classifier:
 
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
-        store = Store(self._fixed, self.limit // 2, self._summaries)
-        start = store.start(self._fixed.start, self._fixed.start_final)
+        store = self._new_store()
         gather = self.gather or PieceGather(store.summariser, self.vocabulary.size)
-        return Session(serial, store, start, self.limit // 2, gather)
+        return Session(serial, store, store.start(), self.limit // 2, gather)
+
+    def _new_store(self) -> Any:
+        return Store(self.fixed, self.limit // 2, self._summaries)
 
     @property
     def memory_size_bytes(self) -> int:
@@ -219,7 +215,7 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        kept = self._fixed.parser.byte_tables, self._summaries, self.below, self.ids
+        kept = self.fixed, self._summaries, self.below, self.ids
         self._kept_bytes = sum(one.nbytes for one in kept if one is not None)
 
     # the lock must be held for the methods below

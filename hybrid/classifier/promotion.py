@@ -169,7 +169,7 @@ def below_again(classifier: Classifier, grammar: Any, budget: Budget) -> Below:
     Raises:
         BudgetExceeded: the network is not the same as when the file was written.
     """
-    fixed = classifier._fixed
+    fixed = classifier.fixed
     read = read_grammar(grammar)
     if not classifier.by_text:
         read, _ = ids_as_bytes(read)

@@ -117,16 +117,9 @@ class Store(BaseStore):
 
     # ---------------------------------------------------------------- reading text
 
-    def start(self, state: cython.Py_ssize_t, is_final: bool) -> int:
-        """The configuration before any text.
-
-        Args:
-            state: the start of the grammar; -1 if it reads nothing.
-            is_final: whether the empty text is complete.
-        """
-        if not -1 <= state < self.space.n_states:
-            raise IndexError(f"there is no state {state}")
-        return self.space.bottom(state, is_final)
+    def start(self) -> int:
+        """The configuration before any text."""
+        return self.space.bottom(self.fixed.start, self.fixed.start_final)
 
     def read_text(self, configuration, text, begin, end):
         """The configuration after the bytes between two places."""

@@ -80,6 +80,11 @@ class Fixed(NamedTuple):
     start_final: bool
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of what is not shared or small."""
+        return int(self.parser.byte_tables.nbytes)
+
+    @property
     def n_words(self) -> int:
         """Words of a mask of classes."""
         return max((self.n_groups + 31) // 32, 1)

@@ -44,6 +44,11 @@ class WalkTables(NamedTuple):
     start_final: bool
 
     @property
+    def nbytes(self) -> int:
+        """As in `Fixed`."""
+        return int(self.parser.byte_tables.nbytes)
+
+    @property
     def n_words(self) -> int:
         """Words of 32 bits of a mask of pieces."""
         return (FEW_PIECES if self.network.n_states <= FEW_PIECES else MOST_PIECES) // 32

@@ -129,7 +129,7 @@ def _explored(
     compiled: CompiledGrammar, classifier: Classifier, classes: TokenClasses
 ) -> tuple[dict[str, Any], Arrays]:
     """Make the data of a grammar network and its summaries: a part of the header, and arrays."""
-    fixed, known, schema = classifier._fixed, classifier.summaries, compiled.schema
+    fixed, known, schema = classifier.fixed, classifier.summaries, compiled.schema
     assert isinstance(fixed, Fixed), "there are classes"
     rows, _ = known.used_rows()
     starts, pairs = known.pendings.lists()

@@ -10,33 +10,16 @@ move their state (the state of the lexer, and the stack) to it.
 
 from __future__ import annotations
 
-from equivalence import TokenClasses, Vocabulary
-from hybrid.classifier.classifier import Classifier, Session
+from hybrid.classifier.classifier import Classifier
 from hybrid.lark.store import Store
-from hybrid.lark.tables import Fixed
 
 
 class FactoredClassifier(Classifier):
-    """Masks and steps of one Lark grammar, for all its matchers.
+    """Masks and steps of one Lark grammar, for all its matchers; see `Classifier`.
 
     Args:
-        fixed: lexer, parser and classes (`tables.fixed_tables`).
-        classes: the token classes.
-        vocabulary: the vocabulary of the classes.
-        limit: bytes that the tables and the cached steps and masks may take together.
+        fixed: lexer, parser and classes (`hybrid.lark.tables.Fixed`).
     """
 
-    def __init__(self, fixed: Fixed, classes: TokenClasses, vocabulary: Vocabulary, limit: int) -> None:
-        self.fixed = fixed
-        self._summaries = self.below = None  # states are only computed on demand
-        self._begin(classes, vocabulary, limit)
-
-    def _new_session(self, serial: int) -> Session:
-        store = Store(self.fixed, self.limit // 2)
-        assert self.gather is not None, "there are classes from the beginning"
-        return Session(serial, store, store.start(), self.limit // 2, self.gather)
-
-    @property
-    def memory_size_bytes(self) -> int:
-        """Bytes held now."""
-        return super().memory_size_bytes + self.fixed.nbytes
+    def _new_store(self) -> Store:
+        return Store(self.fixed, self.limit // 2)
