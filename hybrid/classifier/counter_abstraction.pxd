@@ -1,9 +1,13 @@
 from equivalence.parser.character_loops cimport CharacterLoops
 
 
+cdef struct Known:
+    int replaced, reach, loops
+
+
 cdef class Counters(CharacterLoops):
     cdef readonly bint any
-    cdef int[::1] replaced, reach, loops
+    cdef Known[::1] known
     cdef Py_ssize_t room
 
     cdef Py_ssize_t with_smaller_count(self, Py_ssize_t configuration, Py_ssize_t height) except -1 nogil

@@ -14,15 +14,21 @@ Limits: only frames directly below a state, one on each stack; other configurati
 from __future__ import annotations
 
 import cython
-from cython.cimports.equivalence.arrays.account import Account
+import numpy as np
+from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.character_loops import CharacterLoops
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.classifier.counter_abstraction import Known
 
-from equivalence.arrays.dynamic_arrays import bigger
+from equivalence.arrays.records import Kind
 
 check_source(__name__)
+
+KNOWN = Kind("replaced reach loops", np.int32)
+
+FIRST_ROWS = cython.declare(cython.Py_ssize_t, 64)
 
 UNKNOWN = cython.declare(cython.int, -1)
 
@@ -40,35 +46,31 @@ class Counters(CharacterLoops):
 
     Attributes:
         any: whether the grammar has counters at all.
-        replaced: for each configuration, the one with smaller counts, or itself; -1: not known yet.
-        reach: both read the same texts of fewer bytes than this.
-        loops: if the facts say that the configuration stays the same, it does so for fewer bytes than this.
+        known: for each configuration, the one with smaller counts, or itself (-1: not known yet); both read
+            the same texts of fewer bytes than `reach`; and if the facts say that the configuration stays the
+            same, it does so for fewer bytes than `loops`. Empty if there are no counters.
         room: the reach that is being computed.
     """
 
     def __init__(self, space: Space) -> None:
         self.space = space
         self.any = space.automaton.counted.shape[0] > 0
-        account: Account = space.account
-        size: cython.Py_ssize_t = 64 if self.any else 0  # not used without counters
-        account.claim(12 * size)
-        self.replaced = account.new_ints(size)
-        self.reach = account.new_ints(size)
-        self.loops = account.new_ints(size)
-        self.replaced[:] = UNKNOWN
-        self.reach[:] = ANY
-        self.loops[:] = ANY
+        self.known = zeros(KNOWN, 0)
+        if self.any:
+            self.grow()
 
     def with_smaller_count(
         self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
         """A configuration that reads the same texts of at most `height` bytes as this one."""
-        if configuration >= self.replaced.shape[0]:
+        if configuration >= self.known.shape[0]:
             with cython.gil:
                 self.grow()
-        if self.replaced[configuration] == UNKNOWN:
+        if self.known[configuration].replaced == UNKNOWN:
             self.find_replacement(configuration)
-        return self.replaced[configuration] if height < self.reach[configuration] else configuration
+        if height < self.known[configuration].reach:
+            return self.known[configuration].replaced
+        return configuration
 
     def find_replacement(self, configuration: cython.Py_ssize_t) -> cython.int:
         """Find the replacement of a configuration."""
@@ -87,11 +89,11 @@ class Counters(CharacterLoops):
                     value = tail
             self.space.configurations.pool[at + k] = value
         found = self.space.put(length) if changed else configuration
-        if found >= self.replaced.shape[0]:
+        if found >= self.known.shape[0]:
             with cython.gil:
                 self.grow()
-        self.replaced[configuration] = cython.cast(cython.int, found)
-        self.reach[configuration] = cython.cast(cython.int, self.room)
+        self.known[configuration].replaced = cython.cast(cython.int, found)
+        self.known[configuration].reach = cython.cast(cython.int, self.room)
         return 0
 
     def tail_with_smaller_count(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -134,20 +136,17 @@ class Counters(CharacterLoops):
             return True
         if not self.any or self.with_smaller_count(following, 0) != configuration:
             return False
-        self.loops[configuration] = min(self.loops[configuration], self.reach[following])
+        loops = min(self.known[configuration].loops, self.known[following].reach)
+        self.known[configuration].loops = loops
         return True
 
     def grow(self) -> cython.int:
         """Make room for as many configurations as the space has room for."""
-        old: cython.Py_ssize_t = self.replaced.shape[0]
-        size: cython.Py_ssize_t = max(self.space.steps.shape[0], 2 * old)
-        self.space.account.claim(12 * size, 12 * old)
-        replaced: cython.int[::1] = bigger(self.replaced, size)
-        reach: cython.int[::1] = bigger(self.reach, size)
-        loops: cython.int[::1] = bigger(self.loops, size)
-        replaced[old:] = UNKNOWN
-        reach[old:] = ANY
-        loops[old:] = ANY
-        # only now, so that Ctrl-C leaves no table that is half filled, or longer than another
-        self.reach, self.loops, self.replaced = reach, loops, replaced
+        old: cython.Py_ssize_t = self.known.shape[0]
+        size: cython.Py_ssize_t = max(FIRST_ROWS, self.space.steps.shape[0], 2 * old)
+        known: Known[::1] = self.space.account.bigger(self.known, size)
+        for i in range(old, size):
+            known[i].replaced = UNKNOWN
+            known[i].reach = known[i].loops = ANY
+        self.known = known
         return 0

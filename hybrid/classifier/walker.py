@@ -383,9 +383,9 @@ class Walker(WalkOutput):
         if configuration != exact:
             self.path[d].configuration = configuration
             if configuration == self.path[d - 1].configuration:
-                reach = self.counters.reach[exact]
-                if reach < self.counters.loops[configuration]:
-                    self.counters.loops[configuration] = reach
+                reach = self.counters.known[exact].reach
+                if reach < self.counters.known[configuration].loops:
+                    self.counters.known[configuration].loops = reach
         return 0
 
     @cython.final
@@ -410,8 +410,8 @@ class Walker(WalkOutput):
     def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
         """Whether a configuration is known to stay the same on everything that occurs below a node. Then
         all tokens there are allowed, and what is left of them on other stacks does not matter."""
-        if self.counters.any and configuration < self.counters.loops.shape[0]:
-            if self.height[i] >= self.counters.loops[configuration]:
+        if self.counters.any and configuration < self.counters.known.shape[0]:
+            if self.height[i] >= self.counters.known[configuration].loops:
                 return False
         facts = cython.address(self.space.facts[configuration])
         return loops_below(facts, cython.address(self.trie[i]))
