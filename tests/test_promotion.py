@@ -49,7 +49,8 @@ def begun(compiled: CompiledGrammar) -> Promotion:
 
 
 def known_states(compiled: CompiledGrammar) -> int:
-    return int(compiled.classifier.session.store.n_found)
+    summaries = compiled.classifier.session.store.summaries
+    return int(summaries.n_known + (summaries.first_rows()[:, 0] >= 0).sum())
 
 
 def is_complete(compiled: CompiledGrammar) -> bool:

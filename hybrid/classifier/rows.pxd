@@ -20,8 +20,8 @@ cdef class Rows:
     cdef Py_ssize_t[::1] of_configuration, of_mask
     cdef Gather gather
     cdef const Py_ssize_t[::1] stops
-    cdef list rows, bases
-    cdef Py_ssize_t n_configurations
+    cdef readonly list rows
+    cdef list bases
     cdef readonly Py_ssize_t nbytes
     cdef tuple former
 

@@ -137,18 +137,8 @@ class Rows:
         self.of_mask = both[64:]
         self.rows = []
         self.bases = []
-        self.n_configurations = 0
         self.former = None
         self.nbytes = 0
-
-    def __len__(self) -> int:
-        """How many configurations have a row."""
-        return self.n_configurations
-
-    @property
-    def n_rows(self) -> int:
-        """Number of different masks."""
-        return len(self.rows)
 
     def knows(self, configuration: cython.Py_ssize_t) -> bool:
         """Whether the row of a configuration is known."""
@@ -367,8 +357,6 @@ class Rows:
             self.former = (np.asarray(self.of_configuration), self.former)
             self.use(longer)
             self.nbytes += 8 * self.of_configuration.shape[0]
-        if self.of_configuration[configuration] == 0:
-            self.n_configurations += 1
         publish(cython.address(self.of_configuration[configuration]), source)
         return 0
 

@@ -104,11 +104,6 @@ class Store(BaseStore):
         """The maximum number of bytes of the tables."""
         return self.account.most
 
-    @property
-    def n_found(self) -> int:
-        """Number of the automaton's states that are known: at the top of stacks and below."""
-        return self.summaries.n_known + self.summaries.n_first
-
     def bound(self, limit: cython.Py_ssize_t) -> int:
         """Set a new limit of bytes, and return the former one."""
         before = self.account.most

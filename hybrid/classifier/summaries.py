@@ -118,11 +118,6 @@ class Summaries:
 
     # ---------------------------------------------------------------- as arrays, and back
 
-    @property
-    def n_first(self) -> int:
-        """Number of states on top whose pending set is known."""
-        return int((self.first_rows()[:, 0] >= 0).sum())
-
     def first_rows(self) -> Integers:
         """A copy of the mask and the pending set of each state on top, int64[states, 2]; -1: not known."""
         # by bytes: numpy takes 0.1 ms to read the names of a structure's fields

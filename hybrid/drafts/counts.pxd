@@ -1,5 +1,4 @@
 cdef class Counts:
-    cdef readonly object slots
     cdef int[:, ::1] rows
     cdef readonly Py_ssize_t used
     cdef readonly Py_ssize_t most

@@ -74,15 +74,14 @@ class Counts:
         most: most slots, a power of two that is at least `FIRST_SLOTS`.
 
     Attributes:
-        slots: int32[n, 16], n a power of two.
+        rows: the slots, int32[n, 16], n a power of two.
         used: number of slots that hold a key.
     """
 
     def __init__(self, most: cython.Py_ssize_t) -> None:
         self.most = most
         self.used = 0
-        self.slots = np.zeros((FIRST_SLOTS, FIELDS), np.int32)
-        self.rows = self.slots
+        self.rows = np.zeros((FIRST_SLOTS, FIELDS), np.int32)
 
     @property
     def nbytes(self) -> int:
@@ -152,8 +151,7 @@ class Counts:
     def _grow(self) -> None:
         """Double the number of slots. The slots of a place are divided between two places, so that all of
         them fit."""
-        made = np.zeros((2 * self.rows.shape[0], FIELDS), np.int32)
-        new: cython.int[:, ::1] = made
+        new: cython.int[:, ::1] = np.zeros((2 * self.rows.shape[0], FIELDS), np.int32)
         old: cython.int[:, ::1] = self.rows
         if new.shape[0] != 2 * old.shape[0]:  # another thread was here while the array was made
             return
@@ -164,7 +162,7 @@ class Counts:
                     at += 1
                 for k in range(FIELDS):
                     new[at, k] = old[i, k]
-        self.slots, self.rows = made, new
+        self.rows = new
 
     # ---------------------------------------------------------------- learning and guessing
 
