@@ -155,13 +155,10 @@ class DraftModel:
             begin = follower.first_known if follower.is_current(session) else follower.n_steps
             chains.learn(self._counts, follower, new, begin, session.tops, self._guide, self._seconds)
             return
-        read = _last_read(follower, new + RECENT)
-        if (
-            new
-            and own.is_terminated()
-            and isinstance(follower, EngineFollower)
-            and not follower.ends_without_stop
-        ):
+        if not isinstance(follower, EngineFollower):
+            return
+        read = follower.last_read(new + RECENT)
+        if new and own.is_terminated() and not follower.ends_without_stop:
             read.append(own.stop_token_ids[0])  # it is unknown which one it was
         for at in range(max(0, len(read) - new), len(read)):
             self._counts.learn(read[max(0, at - RECENT) : at], 0, read[at])
@@ -203,9 +200,9 @@ class DraftModel:
             if own.is_terminated():
                 return []
             follower = _followed(own)  # another one may have answered
-        if not isinstance(follower, ClassifierFollower):
-            return self._slow_chain(own, most, Deadline(self._seconds))
-        if follower.ended:
+        if isinstance(follower, EngineFollower):
+            return self._slow_chain(own.fork(), follower, most)
+        if not isinstance(follower, ClassifierFollower) or follower.ended:
             return []
         if not follower.is_current(follower.session):
             try:
@@ -215,12 +212,10 @@ class DraftModel:
         tops, least = follower.session.tops, self._threshold
         return list(chains.chain(self._counts, follower, tops, self._guide, most, least, self._seconds))
 
-    def _slow_chain(self, matcher: GrammarMatcher, most: int, deadline: Deadline) -> list[int]:
-        """Make a chain with a copy of the matcher, which reads it."""
-        twin = matcher.fork()
-        follower = _followed(twin)
-        recent = _last_read(follower, RECENT)
-        forced = follower.forced_bytes()[:FORCED_BYTES] if isinstance(follower, EngineFollower) else b""
+    def _slow_chain(self, twin: GrammarMatcher, follower: EngineFollower, most: int) -> list[int]:
+        """Make a chain that a copy of the matcher reads; `follower` is that of the matcher itself."""
+        deadline = Deadline(self._seconds)
+        recent, forced = follower.last_read(RECENT), follower.forced_bytes()[:FORCED_BYTES]
         found: list[int] = []
         together = 1.0
         while len(found) < most and not twin.is_terminated() and not deadline.is_over:
@@ -386,8 +381,3 @@ def grammar_key(compiled: CompiledGrammar) -> str:
         digest = hashlib.blake2b(text, digest_size=16).hexdigest()
         known = _keys[compiled] = f"{compiled.vocabulary.fingerprint} {digest}"
     return known
-
-
-def _last_read(follower: Follower, most: int) -> list[int]:
-    """Return the last ids that a sequence has read, in order. Ids before the last text are left out."""
-    return follower.last_read(most) if isinstance(follower, EngineFollower) else []
