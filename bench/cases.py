@@ -16,7 +16,7 @@ A case is one grammar with strings that say what it means, in a TOML table ``[[c
 ``accepts``           whole strings of the language
 ``rejects``           strings outside of the language; some are prefixes of it
 ``prefixes``          strings that some string of the language begins with
-``features``          words to select cases by
+``features``          words to select cases by (optional)
 ====================  ===================================================================================
 
 A string is written as a TOML string; as ``{ hex = "c3" }`` if it is not UTF-8; or as ``{ before = "[",
@@ -87,7 +87,7 @@ def read_cases(path: Path) -> Iterator[Case]:
                 accepts=tuple(map(_as_bytes, table.pop("accepts"))),
                 rejects=tuple(map(_as_bytes, table.pop("rejects"))),
                 prefixes=tuple(map(_as_bytes, table.pop("prefixes"))),
-                features=frozenset(table.pop("features")),
+                features=frozenset(table.pop("features", ())),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{where} is not of the form of a case ({error!r})") from error

@@ -110,7 +110,6 @@ grammar = '''root ::= ("a" [0-9]+ ";")*'''
 accepts = ["a12;a3;", { hex = "61313b" }]
 rejects = ["a;"]
 prefixes = [{ before = "a", text = "1", times = 20 }]
-features = []
 
 [[case]]
 name = "wrong"
@@ -119,7 +118,6 @@ grammar = "("
 accepts = []
 rejects = []
 prefixes = []
-features = []
 """
 
 
@@ -163,7 +161,7 @@ def test_equality_says_where_the_time_ended(vocabulary_file: str, tmp_path: Path
     [
         ("[[case]]\nname = 'a'\nkind = 'ebnf'", "not of the form"),
         (CASES.replace("'ebnf'", "'bnf'").replace('"ebnf"', '"bnf"'), "allowed are ebnf"),
-        (CASES.replace("features = []", "features = []\nmore = 1"), "unknown keys"),
+        (CASES.replace("rejects = []", "rejects = []\nmore = 1"), "unknown keys"),
         ("", "no grammars there"),
     ],
 )
