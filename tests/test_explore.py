@@ -42,7 +42,7 @@ TOKENS = [piece.encode() for piece in PIECES] + [b"\xc3", b"\xa9a", b"\xa9", b"a
 
 SIZES = (
     "classes.explore.FIRST_NODES", "classes.explore.FIRST_LISTS", "classes.items.FIRST_ITEMS",
-    "classes.items.FIRST_ROWS", "walks.suffix_twins.FIRST_LISTS",
+    "classes.items.FIRST_ROWS", "walks.suffix_twins.FIRST_LISTS", "walks.walks.FIRST_ROWS",
 )  # fmt: skip
 """Names of the constants for initial table sizes."""
 
@@ -80,8 +80,15 @@ def test_steps_and_loops(name: str) -> None:
     tables = ByteTables(automaton, rank)
     up, down = (Space(automaton, tables, rank, absorbing_states(automaton), 64, 64) for _ in range(2))
     outcomes = first_outcomes(64, 1 << 40, Account(), "too many outcomes")
-    walks = Walks(up, trie.nodes, trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False)
-    walks.walk_all(network.below().contexts, follow_of(network, tables.first).contexts)  # records loops
+    parts = trie.suffix_parent, trie.group_suffix, trie.longest, outcomes, False
+    walks = Walks(up, trie.nodes, *parts)
+    contexts, firsts = network.below().contexts, follow_of(network, tables.first).contexts
+    for wrong in (firsts[:, :-1].copy(), firsts[:-1]):
+        with pytest.raises(ValueError):
+            walks.walk_all(contexts, wrong)
+    with pytest.raises(ValueError):
+        Walks(up, trie.nodes[:, :4].copy(), *parts)
+    walks.walk_all(contexts, firsts)  # records loops
     starts = [space.context_of(network.start) for space in (up, down)]
     twin, todo = {0: 0, starts[0]: starts[1]}, [starts[0]]
     for configuration in todo:
