@@ -1,17 +1,12 @@
-"""The parts of a tensor that can change in place are found in its memory, and every change is noticed."""
+"""The parts of a tensor that can change in place are found in its memory; `test_misuse` changes them."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 
-from hybrid import BitmaskError, GrammarMatcher
 from hybrid.api import tensor_layout
 from hybrid.api.tensor_layout import Layout, _seen, find_layout
-from tests.misuse import FIRST, WORDS, compiled_by
 
 pytestmark = pytest.mark.kernels
 
@@ -42,25 +37,3 @@ def test_a_change_that_is_not_seen_refuses_the_layout(monkeypatch: pytest.Monkey
         tensor_layout, "_seen", lambda *arguments: seen(*arguments)[1:2] + seen(*arguments)[-1:]
     )
     assert find_layout() is None
-
-
-CHANGES: dict[str, Callable[[Any], Any]] = {
-    "fewer rows": lambda tensor: tensor.resize_(1, WORDS),
-    "turned": lambda tensor: tensor.t_(),
-    "other memory": lambda tensor: tensor.set_(torch.zeros((2, 3), dtype=torch.int32)),
-    "other data": lambda tensor: setattr(tensor, "data", torch.zeros((2, WORDS), dtype=torch.float32)),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_tensor_of_another_class_that_changed_is_looked_at_anew(change: Callable[[Any], Any]) -> None:
-    """The fields of other tensors are read from their memory (`tests/test_misuse.py` changes them); torch is
-    asked about these."""
-    matcher = GrammarMatcher(compiled_by("classifier"))
-    bitmask = torch.nn.Parameter(torch.zeros((2, WORDS), dtype=torch.int32), False)
-    for _ in range(3):
-        matcher.fill_next_token_bitmask(bitmask, 1)
-    assert bitmask[1].tolist() == FIRST
-    change(bitmask)
-    with pytest.raises(BitmaskError):
-        matcher.fill_next_token_bitmask(bitmask, 1)
