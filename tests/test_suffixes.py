@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equivalence.trie import Trie, build_trie
+from equivalence.trie import build_trie
 from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import strings_of, suffixes_of
 
@@ -20,22 +20,19 @@ LONG = st.builds(
 )
 
 
-def texts_of(trie: Trie) -> list[bytes]:
-    """Return each suffix as a byte string."""
-    texts = [b""]
-    for parent, byte in zip(trie.suffix_parent[1:].tolist(), trie.suffix_byte[1:].tolist(), strict=True):
-        texts.append(bytes([byte]) + texts[parent])
-    return texts
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(LONG, max_size=6), st.randoms())
-def test_order_and_strings_of_suffixes(tokens: list[bytes], random: Any) -> None:
+def test_suffixes_with_their_order_and_strings(tokens: list[bytes], random: Any) -> None:
     """The order must also hold for suffixes that share more bytes than are compared at once."""
-    trie = build_trie(tokens)
-    texts = texts_of(trie)
+    trie, texts = build_trie(tokens), [b""]
+    for parent, byte in zip(trie.suffix_parent[1:].tolist(), trie.suffix_byte[1:].tolist(), strict=True):
+        texts.append(bytes([byte]) + texts[parent])
+    distinct = sorted(set(tokens) - {b""})
+    suffixes = {token[start:] for token in distinct for start in range(len(token))}
+    assert sorted(texts) == sorted({b""} | suffixes)
+    assert [texts[suffix] for suffix in trie.group_suffix.tolist()] == distinct
     assert trie.suffix_order.dtype == np.int32
-    assert [texts[suffix] for suffix in trie.suffix_order.tolist()] == sorted(set(texts) - {b""})
+    assert [texts[suffix] for suffix in trie.suffix_order.tolist()] == sorted(suffixes)
     marks = np.array([random.randrange(3) for _ in texts], np.uint8)
     data, offsets, numbers = strings_of(trie.suffix_order, marks, trie.suffix_parent, trie.suffix_byte)
     wanted = sorted(text for text, mark in zip(texts, marks.tolist(), strict=True) if mark == 1 and text)

@@ -22,7 +22,6 @@ from equivalence.trie.nodes import BELOW_OTHERS, ENDS
 from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
 from tests.byte_tokenizer import byte_tokenizer
-from tests.test_suffixes import texts_of
 
 EXAMPLES = 80
 
@@ -272,15 +271,3 @@ def test_trie(tokens: list[bytes]) -> None:
         assert longer == [other for other in prefixes if other and other[:-1] == prefix]
         waiting.extend(zip(children, longer, strict=True))
     assert met == len(prefixes)
-
-
-@pytest.mark.kernels
-@settings(max_examples=EXAMPLES, deadline=None)
-@given(TOKENS)
-def test_suffix_trie(tokens: list[bytes]) -> None:
-    trie = build_trie(tokens)
-    distinct = sorted(set(tokens) - {b""})
-    texts = texts_of(trie)
-    suffixes = {token[start:] for token in distinct for start in range(len(token))}
-    assert sorted(texts) == sorted({b""} | suffixes)
-    assert [texts[suffix] for suffix in trie.group_suffix.tolist()] == distinct
