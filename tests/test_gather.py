@@ -175,11 +175,3 @@ def test_pieces_of_shared_tokens(seed: int) -> None:
     for share in (0.2, 0.7, 1.0):
         chosen = rng.random(n_classes) < share
         assert (expanded(gather, words_of(chosen)) == expected(of_token, chosen)).all()
-
-
-def test_memory_counts_every_table() -> None:
-    """The memory is a piece, a start and a row number for each class, one more start, and an id for each
-    token; tokens of class -1 cost nothing."""
-    of_token = np.array([0, 1, -1, 1, -1], np.int32)
-    assert Gather(classes_of(of_token, 2), 5).memory_size_bytes == 3 * 8 + 2 * 16 + 2 * 4 + 3 * 4
-    assert Gather(classes_of(np.full(5, -1, np.int32), 0), 5).memory_size_bytes == 8

@@ -12,11 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import xgrammar
 
 from equivalence import HybridError, Vocabulary, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
-from tests.classifiers import vocabulary_of
 from tests.matchers import (
     AB,
     ABC,
@@ -110,20 +108,7 @@ def test_a_stop_id_that_does_not_stop_any_more_is_decided_by_its_text_on_the_eng
         assert matcher.fork().accept_token(8) == bool(is_allowed)
 
 
-# Captures and arguments.
-
-
-def test_captures(strategy: str) -> None:
-    vocabulary = vocabulary_of([*(bytes([byte]) for byte in range(256)), b"12"])
-    grammar = xgrammar.Grammar.from_lark('start: "n=" number ";"\nnumber[capture]: /[0-9]+/\n')
-    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar(grammar)
-    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info, max_threads=1).compile_grammar(grammar)
-    sides = Sides(GrammarMatcher(compiled), xgrammar.GrammarMatcher(plain), vocabulary.size)
-    for token_id in (*b"n=", 256, *b"3;"):
-        assert sides.same("accept_token", token_id) is True
-    assert sides.same("get_captures") == [("number", b"123")]
-    sides.same("rollback", 3)
-    sides.same("get_captures")
+# Arguments.
 
 
 def test_only_compiled_grammars_of_ours_have_matchers() -> None:

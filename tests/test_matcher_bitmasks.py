@@ -1,6 +1,6 @@
 """Bitmasks and batches: which rows are written, which are left alone, and which arguments are refused.
 
-What: rows of bitmasks of every layout, the batch matcher's methods, and rows filled by several threads; on
+What: rows of bitmasks of every layout, and rows filled by several threads; on
 every strategy.
 When: after any change of the matcher, the batch matcher or the gather.
 Limits: small synthetic vocabularies.
@@ -17,16 +17,15 @@ import numpy as np
 import pytest
 import torch
 
-from equivalence import BatchError, BitmaskError, Vocabulary
+from equivalence import BitmaskError, Vocabulary
 from hybrid import (
-    BatchGrammarMatcher,
     GrammarCompiler,
     GrammarMatcher,
     allocate_token_bitmask,
     apply_token_bitmask_inplace,
 )
 from hybrid.testing.mask_comparison import bits_of
-from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides, X
+from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides
 
 pytestmark = pytest.mark.kernels
 
@@ -82,20 +81,6 @@ def test_a_row_of_a_view_is_written_where_it_lies(
     except BitmaskError:
         expected[:] = 7
     assert (whole == expected).all()
-
-
-# Many matchers.
-
-
-def test_batch_steps(strategy: str) -> None:
-    matchers = [Sides.of(strategy).ours for _ in range(3)]
-    assert BatchGrammarMatcher.batch_accept_token(matchers, [A, X, AB]) == [True, False, True]
-    assert BatchGrammarMatcher.batch_accept_string(matchers, ["b", b"ab", "a"]) == [True, True, False]
-    assert [each.is_completed() for each in matchers] == [True, True, True]
-    BatchGrammarMatcher.batch_rollback(matchers)
-    assert [each.is_completed() for each in matchers] == [False, False, False]
-    with pytest.raises(BatchError, match=r"tokens must have one element for each matcher \(3\), but has 1"):
-        BatchGrammarMatcher.batch_accept_token(matchers, [A])
 
 
 def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:

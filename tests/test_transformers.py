@@ -14,7 +14,7 @@ import pytest
 import torch
 from transformers import T5Config, T5ForConditionalGeneration
 
-from adapters.score_rows import bitmask_row, unpack
+from adapters.score_rows import unpack
 from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken, RejectedToken
 from equivalence.errors import BatchError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary, allocate_token_bitmask
@@ -204,13 +204,6 @@ def test_dtypes_and_strides_of_logits_wider_than_the_vocabulary(dtype):
     assert torch.equal(masked[:, allowed], scores[:, allowed])
     masked[:, allowed] = -torch.inf
     assert torch.isneginf(masked).all()
-
-
-def test_bits_of_a_row():
-    for chosen in ([], [0, 31, 32, 69]):
-        row = bitmask_row(chosen, 70)
-        assert row.shape == (3,)
-        assert torch.nonzero(unpack(row, 70)).flatten().tolist() == (chosen or list(range(70)))
 
 
 def test_a_long_row_costs_the_same_per_token(monkeypatch):
