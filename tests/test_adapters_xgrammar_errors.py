@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import adapters.xgrammar as xgr
 import hybrid
 from equivalence import HybridError
-from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, STOP, compiled, plainly
+from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, LARK, STOP, compiled, plainly
 
 NOWHERE = {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
 MASK = torch.zeros((1, 9), dtype=torch.int32)
@@ -33,7 +33,11 @@ OF_COMPILERS: dict[str, Any] = {
     "grammar of another type": lambda compiler: compiler.compile_grammar(5),
     "root rule": lambda compiler: compiler.compile_grammar(EBNF, root_rule_name=None),
     "named grammars": lambda compiler: compiler.compile_lark('start: "a"', named_grammars="x"),
+    "named by numbers": lambda compiler: compiler.compile_lark('start: "a"', named_grammars={1: LARK}),
+    "a number by name": lambda compiler: compiler.compile_lark("start: @n", named_grammars={"n": 5}),
+    "named in pairs": lambda compiler: compiler.compile_lark("start: @n", named_grammars=[("n", LARK)]),
     "lark": lambda compiler: compiler.compile_lark("x"),
+    "lark of another type": lambda compiler: compiler.compile_lark(5),
     "tag": lambda compiler: compiler.compile_structural_tag("{"),
     "no tag": lambda compiler: compiler.compile_structural_tag(5),
     "no tag by name": lambda compiler: compiler.compile_structural_tag(structural_tag=5),

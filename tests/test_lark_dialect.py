@@ -67,12 +67,3 @@ def test_equal_calls_share_a_grammar() -> None:
     first = compiler.compile_lark("start: @n", named_grammars=dict(NAMED))
     assert compiler.compile_lark("start: @n", named_grammars=dict(NAMED)) == first
     assert compiler.compile_lark("start: @n", named_grammars={"n": 'start: "c"'}) != first
-
-
-@pytest.mark.parametrize("named", ["x", {1: 'start: "a"'}, {"n": 5}, [("n", "x")]])
-def test_wrong_arguments_are_type_errors_as_in_xgrammar(named: Any) -> None:
-    for module in (xgrammar, xgr):
-        with pytest.raises(TypeError):
-            module.GrammarCompiler(INFO).compile_lark("start: @n", named_grammars=named)
-        with pytest.raises(TypeError):
-            module.GrammarCompiler(INFO).compile_lark(5)
