@@ -80,6 +80,7 @@ def test_law_a_counted_language_is_the_product_with_its_lengths(source: str, lea
         ("^([ab]c)*$", 2000, 2100, False),  # which would be too many
         ("^(ab)*$", 0, 2400, False),  # few texts, which are listed
         ("^(ab)*$", 0, 10**9, True),  # many texts
+        ("^(abcdefghij)*$", 0, 100_000, True),  # it is not known how many
         ("^[\ud7ff-\ue000](ab)*$", 0, 1500, False),  # few texts: surrogates are no characters
         ("^(1(a|bb){200}|(xyz)*)$", 500, 1200, False),  # the states that count up to the bound are too many
         ("^[a-z]{1,900}$", 5, 600, False),  # finite

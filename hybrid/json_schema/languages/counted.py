@@ -85,9 +85,9 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
 
 
 def _has_few(language: Automaton, least: int, most: int) -> bool:
-    """Whether a language has, or might have, at most `MOST_LISTED` texts with some lengths."""
+    """Whether a language is known to have at most `MOST_LISTED` texts with some lengths."""
     found = n_texts(language, least, most, MOST_LISTED)
-    return found is None or found <= MOST_LISTED
+    return found is not None and found <= MOST_LISTED
 
 
 @cached(256)
