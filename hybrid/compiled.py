@@ -1,7 +1,7 @@
 """A compiled grammar: the strategy chosen for it, and everything that its matchers share.
 
-What: `CompiledGrammar`, and a subclass for grammars without classes. Instances are immutable, so copying one
-returns the same object. One instance serves any number of matchers in any number of threads.
+What: `CompiledGrammar`. Instances are immutable, so copying one returns the same object. One instance serves
+any number of matchers in any number of threads.
 When: made by `GrammarCompiler`, or read from a file that `save` wrote.
 Limits: only grammars on strategy "classifier" can be saved (docs/artifacts.md).
 """
@@ -69,6 +69,7 @@ class CompiledGrammar:
         features: what the grammar needs to know of tokens besides their bytes; None unless the strategy is
             "classifier".
         classifier: computes masks on strategy "classifier"; None on others.
+        deferred: computes the classes when they are needed, if masks come from walks until then; else None.
         budget: bounds of compiling the grammar for XGrammar, if the classifier cannot serve a matcher; None
             for Lark grammars, which XGrammar cannot run, and on other strategies.
         timings: seconds by phase: "network", "explore" and "partition" for token classes, "gather",
@@ -94,6 +95,7 @@ class CompiledGrammar:
     gather: Gather | None = None
     features: Features | None = None
     classifier: Classifier | None = None
+    deferred: DeferredClasses | None = None
     budget: Budget | None = None
     source_bytes: int = 0
 
@@ -171,6 +173,8 @@ class CompiledGrammar:
         computed the states, and no other one before or meanwhile."""
         if self.classifier is None or isinstance(self.grammar, LarkGrammar):
             return False
+        if self.deferred is not None:
+            self._computed(self.deferred, deadline)
         if not promote_classifier(self.classifier, self.grammar, budget, deadline):
             return False
         self.note(why)
@@ -185,12 +189,27 @@ class CompiledGrammar:
     def classes(self) -> TokenClasses | None:
         """The token classes; None on strategy "engine". While masks still come from walks over the
         vocabulary, asking for the classes computes them, and gives None if that exceeds the budget."""
-        return self.found
+        if self.deferred is None:
+            return self.found
+        try:
+            return self._computed(self.deferred)
+        except BudgetExceeded:
+            return None
+
+    def _computed(self, deferred: DeferredClasses, deadline: Deadline | None = None) -> TokenClasses:
+        """The deferred classes. Computes them if necessary; from then on the classifier uses them.
+
+        Raises:
+            BudgetExceeded: the classes exceed the budget, or the deadline has passed.
+        """
+        found = deferred.compute(deadline or deferred.deadline())
+        self.note(f"classes were computed later: {reason_of(found, self.vocabulary)}")
+        return found
 
     @property
     def known_classes(self) -> TokenClasses | None:
         """The token classes, if they have been computed."""
-        return self.found
+        return self.found if self.deferred is None else self.deferred.found
 
     @cached_property
     def classless(self) -> int:
@@ -230,21 +249,15 @@ class CompiledGrammar:
     @property
     def memory_size_bytes(self) -> int:
         """Bytes that this compiled grammar holds, with its text and without the shared vocabulary."""
-        size = self.source_bytes + self.later_bytes + (0 if self.found is None else self.found.nbytes)
+        later, size = self.__dict__, self.source_bytes
         part: Any
-        for part in (self.classifier, self.gather, self.engine):
-            if part is not None:
+        for part in (self.classifier, self.gather, self.engine, later.get("_in_xgrammar")):
+            if part is not None and not isinstance(part, str):
                 size += int(part.memory_size_bytes)
+        for part in (self.found, self.deferred, later.get("completions"), later.get("explainer")):
+            if part is not None:
+                size += int(part.nbytes)
         return size
-
-    @property
-    def later_bytes(self) -> int:
-        """Bytes that `completions`, `explainer` and `fallback` hold; 0 if nobody has used them."""
-        made: Completions | None = self.__dict__.get("completions")
-        words: Explainer | None = self.__dict__.get("explainer")
-        other: CompiledGrammar | str | None = self.__dict__.get("_in_xgrammar")
-        size = (0 if made is None else made.nbytes) + (0 if words is None else words.nbytes)
-        return size + (other.memory_size_bytes if isinstance(other, CompiledGrammar) else 0)
 
     @property
     def fallback(self) -> CompiledGrammar:
@@ -330,45 +343,6 @@ class CompiledGrammar:
         found = self.known_classes
         classes = "" if found is None else f", {found.n_classes} classes"
         return f"CompiledGrammar({self.strategy}{classes}, {self.vocabulary!r})"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class OnWalks(CompiledGrammar):
-    """A grammar whose masks come from walks over the vocabulary until token classes are asked for."""
-
-    strategy: str = "classifier"
-    classifier: Classifier
-    deferred: DeferredClasses
-
-    def completed(self, budget: Budget, why: str, deadline: Deadline | None = None) -> bool:
-        self.compute_classes(deadline or self.deferred.deadline())
-        return super().completed(budget, why, deadline)
-
-    def compute_classes(self, deadline: Deadline) -> TokenClasses:
-        """The token classes. Computes them if necessary; from then on the classifier uses them.
-
-        Raises:
-            BudgetExceeded: the classes exceed the budget, or the deadline has passed.
-        """
-        found = self.deferred.compute(deadline)
-        self.note(f"classes were computed later: {reason_of(found, self.vocabulary)}")
-        return found
-
-    @property
-    def classes(self) -> TokenClasses | None:
-        try:
-            return self.compute_classes(self.deferred.deadline())
-        except BudgetExceeded:
-            return None
-
-    @property
-    def known_classes(self) -> TokenClasses | None:
-        return self.deferred.found
-
-    @property
-    def memory_size_bytes(self) -> int:
-        held = self.classifier.memory_size_bytes + self.deferred.nbytes
-        return held + self.source_bytes + self.later_bytes
 
 
 def reason_of(classes: TokenClasses, vocabulary: Vocabulary) -> str:

@@ -18,15 +18,14 @@ import pytest
 
 from equivalence import BudgetExceeded
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
-from hybrid.compiled import OnWalks
 from tests.matchers import mask_of
 from tests.test_artifact import VOCABULARY, masks_along
 from tests.test_promotion import NESTED
 
 
-def walked(**options: Any) -> OnWalks:
+def walked(**options: Any) -> CompiledGrammar:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
-    assert isinstance(compiled, OnWalks) and compiled.known_classes is None
+    assert compiled.deferred is not None and compiled.known_classes is None
     return compiled
 
 
@@ -53,7 +52,7 @@ def test_auto_walks_first_and_says_so(deterministic: bool) -> None:
 @pytest.mark.parametrize("options", [{"strategy": "classifier"}, {"on_demand": True}], ids=str)
 def test_who_does_not_walk(options: dict[str, Any]) -> None:
     compiled = GrammarCompiler(VOCABULARY, **options).compile_grammar(NESTED)
-    assert not isinstance(compiled, OnWalks) and "ids of the vocabulary form" in compiled.reason
+    assert compiled.deferred is None and "ids of the vocabulary form" in compiled.reason
 
 
 # --- Who asks for classes -------------------------------------------------------------------------------
@@ -125,10 +124,10 @@ def test_classes_beyond_the_budget_leave_walks() -> None:
     """If the network fits the budget and the exploration does not, only the classes are missing."""
     text = 'root ::= e\ne ::= e "+" e | "(" e ")" | [a-z]{1,30} | "[" [0-9]{2,60} "]" | "{" e "}" e'
     compiled = GrammarCompiler(VOCABULARY, budget=Budget(bytes=1 << 19)).compile_grammar(text)
-    assert isinstance(compiled, OnWalks) and compiled.classes is None
+    assert compiled.deferred is not None and compiled.classes is None
     assert compiled.classifier.is_walked and compiled.classless == 0
     with pytest.raises(BudgetExceeded, match="bytes"):
-        compiled.compute_classes(compiled.deferred.deadline())
+        compiled.deferred.compute(compiled.deferred.deadline())
     with pytest.raises(BudgetExceeded):
         compiled.promote()
     roomy = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy="classifier").compile_grammar(text))

@@ -37,7 +37,7 @@ from hybrid.compile.engine_strategies import (
     refuse_beyond_stacks,
     refuse_unknown_ids,
 )
-from hybrid.compiled import CompiledGrammar, OnWalks, reason_of
+from hybrid.compiled import CompiledGrammar, reason_of
 from hybrid.json_schema import SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.lark import fixed_tables as lark_tables
@@ -174,7 +174,8 @@ class Compilation(EngineStrategies):
         network, built, fixed = self.explore(job, own, build)
         classifier = Classifier(fixed, None, self.vocabulary, budget.table_bytes, ids=ids)
         job.timings |= {"network": built - began, "classifier": time.perf_counter() - built}
-        return OnWalks(
+        return CompiledGrammar(
+            strategy="classifier",
             reason=f"masks are computed by walking the vocabulary ({self.vocabulary.size} ids), without "
             "token classes",
             vocabulary=self.vocabulary, grammar=job.grammar, timings=job.timings,

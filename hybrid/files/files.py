@@ -27,7 +27,7 @@ from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, ParserTables, assembled
-from hybrid.compiled import CompiledGrammar, OnWalks
+from hybrid.compiled import CompiledGrammar
 from hybrid.files import checks, class_runs, grammar_text, lark_files
 from hybrid.files.container import AGAIN, Arrays, malformed, pack, unpack
 from hybrid.files.schema_text import schema_of
@@ -86,7 +86,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
             or keys that must not be repeated.
     """
     classifier, classes = compiled.classifier, compiled.classes
-    if isinstance(compiled, OnWalks) and classes is None:
+    if compiled.deferred is not None and classes is None:
         raise StrategyError(
             f"a file needs token classes, and the grammar has none ({compiled.deferred.refusal}); compile it "
             "with GrammarCompiler(vocabulary, strategy='classifier')"
