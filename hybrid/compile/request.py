@@ -14,13 +14,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
 
 import xgrammar
 
-from equivalence import ArgumentError, BudgetExceeded, GrammarError, StrategyError, Vocabulary
+from equivalence import ArgumentError, BudgetExceeded, GrammarError, HybridError, StrategyError, Vocabulary
 from equivalence.arguments import flag, shown
 from equivalence.deadline import Deadline
 from equivalence.network.grammar_reader import ParsedGrammar, read_serialised
@@ -30,7 +29,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.messages import refusals, way_out
+from hybrid.xgrammar.messages import shortened, way_out
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -50,6 +49,8 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 """The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
 defaults. XGrammar itself reports other options."""
 
+REFUSALS = RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError
+"""What XGrammar raises if it refuses something."""
 
 R = TypeVar("R", bound="Request")
 
@@ -128,16 +129,22 @@ class Parsed(Request):
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
         """XGrammar's grammar."""
 
-    def refusals(self) -> AbstractContextManager[None]:
-        """Raise errors of XGrammar as `GrammarError`."""
-        kinds = RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError
-        return refusals(f"refuses the {self.title}", kinds)
+    def advice(self, error: Exception) -> str | None:
+        """What to do about an error of `parse`, if that is known."""
+        return None
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         deadline.check(f"waiting for XGrammar's parser of the {self.title}")
         began = time.perf_counter()
-        with self.refusals():
+        try:
             grammar = self.parse(compilation.guard, deadline)
+        except BudgetExceeded:
+            raise
+        except REFUSALS as error:
+            told = self.advice(error)
+            if told is None and isinstance(error, HybridError):
+                raise
+            raise GrammarError(f"XGrammar refuses the {self.title}: {told or shortened(error)}") from error
         deadline.check(f"XGrammar's parser of the {self.title}")
         return compilation.decide(grammar, time.perf_counter() - began, deadline, self.read_text)
 
@@ -163,16 +170,10 @@ class Converted(Parsed):
         """The function of XGrammar's library to call in another process, and its arguments."""
 
     def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        try:
-            return guard.convert(self, deadline)
-        except BudgetExceeded:
-            raise
-        except (RuntimeError, TypeError) as error:
-            given = self.remote_call()[1][0]
-            told = way_out(str(error), self.title, given, SCHEMA_OPTIONS)  # advice
-            if told is None:
-                raise
-            raise GrammarError(f"XGrammar refuses the {self.title}: {told}") from error
+        return guard.convert(self, deadline)
+
+    def advice(self, error: Exception) -> str | None:
+        return way_out(str(error), self.title, self.remote_call()[1][0], SCHEMA_OPTIONS)
 
 
 @dataclass(frozen=True, eq=False)

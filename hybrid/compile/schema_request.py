@@ -67,24 +67,21 @@ class JsonSchemaRequest(Converted):
 
     @cached_property
     def text(self) -> SchemaText:
-        """The schema's text, with the options that determine what XGrammar leaves out."""
+        """The schema's text, with the options that determine what XGrammar leaves out. A model class is asked
+        only once."""
         return schema_text(self.schema, self.options)
 
     def estimate(self) -> Estimate | None:
         check_options(self.options)
         is_known = SCHEMA_OPTIONS.keys() >= self.options.keys()
-        return schema_estimate(self.schema, self.options) if is_known else None
-
-    def parse(self, guard: Guard, deadline: Deadline) -> xgrammar.Grammar:
-        text = self.text.text  # so that a model class is asked only once
-        return Converted.parse(self.changed(schema=text), guard, deadline)
+        return schema_estimate(self.text.text, self.options) if is_known else None
 
     def convert_here(self) -> xgrammar.Grammar:
-        return xgrammar.Grammar.from_json_schema(self.schema, **self.options)
+        return xgrammar.Grammar.from_json_schema(self.text.text, **self.options)
 
     def remote_call(self) -> tuple[str, list[Any]]:
         options = [self.options.get(name, absent) for name, (_, absent) in SCHEMA_OPTIONS.items()]
-        return "from_json_schema", [self.schema, *options]
+        return "from_json_schema", [self.text.text, *options]
 
     def read_text(self, grammar: xgrammar.Grammar) -> ParsedGrammar | None:
         # XGrammar prints nothing of a text after a byte 0
@@ -96,9 +93,10 @@ class JsonSchemaRequest(Converted):
         return read_printed(grammar, "^" in text and _may_lead(text))
 
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
+        schema = self.text  # first, because a model class may have no schema
         compiled = super().compiled(compilation, deadline)
         # set before anybody else sees the grammar: the folder on disk keeps the schema, too
-        object.__setattr__(compiled, "schema", self.text)
+        object.__setattr__(compiled, "schema", schema)
         return compiled
 
     def check(self, compiled: CompiledGrammar, deadline: Deadline) -> None:

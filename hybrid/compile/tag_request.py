@@ -20,12 +20,13 @@ import xgrammar
 from equivalence import GrammarError, Vocabulary
 from equivalence.deadline import Deadline
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.request import Converted, check_options, check_text
+from hybrid.compile.request import REFUSALS, Converted, check_options, check_text
 from hybrid.compile.schema_request import bounds_of
 from hybrid.compiled import CompiledGrammar
 from hybrid.guard import READ_FACTOR
 from hybrid.guard.estimate import Estimate, tag_estimate
 from hybrid.json_schema import SchemaGrammar, SchemaRefused, grammar_of_schema, read_schema
+from hybrid.xgrammar.messages import refusals
 from hybrid.xgrammar.tag_formats import formats_of
 from hybrid.xgrammar.token_strings import with_token_ids
 
@@ -46,7 +47,7 @@ class StructuralTagRequest(Converted):
     text: str = ""
 
     def checked(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        with self.refusals():
+        with refusals(f"refuses the {self.title}", REFUSALS):
             text = with_token_ids(tag_text(*self.arguments), vocabulary)
         check_text(text, "the structural tag", "JSON text, a dict or an xgrammar.StructuralTag")
         return {"text": text, "arguments": ()}  # models in the arguments are not kept
@@ -80,7 +81,7 @@ class ExactTagRequest(StructuralTagRequest):
     def compiled(self, compilation: Compilation, deadline: Deadline) -> CompiledGrammar:
         began = time.perf_counter()
         budget = self.settings.budget
-        with self.refusals():
+        with refusals(f"refuses the {self.title}", REFUSALS):
             tag = read_tag(self.text)
             grammars = exact_grammars(
                 tag, self.options, deadline, assert_formats=self.assert_formats,
