@@ -16,7 +16,7 @@ from typing import Any
 
 from adapters.engines.proposer import Proposer
 from hybrid import GrammarMatcher
-from hybrid.api.draft_tree import kept
+from hybrid.api.draft_tree import in_place
 from hybrid.drafts.forced import Encode
 from hybrid.drafts.model import MOST_DRAFT
 
@@ -76,15 +76,12 @@ class Continuations(Proposer):
         room = self._most - len(found)
         if room <= 0:
             return found
-        drafts = self.model(matcher.compiled_grammar)
-        made, before = matcher._n_steps, kept(matcher) if draft else None
-        try:
-            for token in found:
-                if not matcher.accept_token(token):
-                    return found
-            if not matcher.is_terminated():
-                found += drafts.propose(matcher, room)
-        finally:
-            if draft:
-                matcher._go_back(made, before)
-        return found
+        propose = self.model(matcher.compiled_grammar).propose
+        if not found:
+            return [] if matcher.is_terminated() else propose(matcher, room)
+
+        def after_draft() -> list[int]:
+            is_read = all(map(matcher.accept_token, found)) and not matcher.is_terminated()
+            return propose(matcher, room) if is_read else []
+
+        return found + in_place(matcher, after_draft)

@@ -22,7 +22,7 @@ from equivalence import ArgumentError, BatchError, BitmaskError, HybridError
 from equivalence.arguments import integer_from, integers, shown
 from hybrid.api.batch_steps import known_steps
 from hybrid.api.draft_rows import fill_drafts
-from hybrid.api.draft_tree import kept, temperature_or_none, temperatures_of
+from hybrid.api.draft_tree import in_place, temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.values.arguments import encoded
 
@@ -271,28 +271,25 @@ def rows_of_one_matcher(
 ) -> tuple[NDArray[np.uint32], int]:
     """The masks of one matcher and its drafts, one after the other, and how many drafts are allowed."""
     masks = np.full((len(tokens) + 1, matcher._width), ONES, np.uint32)
-    taken = 0
     matcher._fill(masks[0], debug_print)
     if not tokens:
-        return masks, taken
-    made, before = matcher._n_steps, kept(matcher)
-    try:
-        for at, token in enumerate(tokens, 1):
-            if token == -1:
-                break
-            if matcher.is_terminated() or not matcher.accept_token(token):
-                masks[at:] = masks[at - 1]
-                break
-            taken += 1
-            if not matcher.is_terminated():
-                matcher._fill(masks[at], debug_print)
-    finally:
-        try:
-            matcher._go_back(made, before)
-        except BaseException:  # Ctrl-C may come at any call
-            matcher._go_back(made, before)
-            raise
-    return masks, taken
+        return masks, 0
+    return masks, in_place(matcher, partial(_read_drafts, matcher, tokens, masks, debug_print))
+
+
+def _read_drafts(
+    matcher: GrammarMatcher, tokens: Sequence[int], masks: NDArray[np.uint32], debug_print: bool
+) -> int:
+    """Read drafts, and fill the masks after each. Return how many are allowed."""
+    for at, token in enumerate(tokens, 1):
+        if token == -1:
+            return at - 1
+        if matcher.is_terminated() or not matcher.accept_token(token):
+            masks[at:] = masks[at - 1]
+            return at - 1
+        if not matcher.is_terminated():
+            matcher._fill(masks[at], debug_print)
+    return len(tokens)
 
 
 def steps_of(matchers: list[Any], given: Any) -> list[int]:

@@ -11,7 +11,9 @@ XGrammar would loop forever or read outside them. Nodes that the root does not r
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ from hybrid.api.draft_rows import fill_trees
 NO_TEMPERATURE = -1.0
 """The value that XGrammar writes if no temperature is set."""
 
+Answer = TypeVar("Answer")
 
 Matcher = Any
 """A `hybrid.GrammarMatcher` or a `hybrid.healing.HealingMatcher`; their modules import this one."""
@@ -94,7 +97,7 @@ def traverse(
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
         if not fill_trees([self], rows, [0], children, siblings, tokens, True, late is None):
             return True
-    whole = _walk(self, tree, rows.words, heat, late)
+    whole = in_place(self, partial(_walk, self, tree, rows.words, heat, late))
     count_masks(nodes)
     return whole
 
@@ -103,49 +106,48 @@ def _walk(
     matcher: Matcher, tree: _Tree, words: NDArray[np.uint32], heat: NDArray[np.float32] | None,
     late: float | None,
 ) -> bool:  # fmt: skip
-    """Fill the rows of all nodes, in the order of XGrammar's recursion; False if the time was over. The
-    matcher is where it was, even after an error."""
+    """Fill the rows of all nodes, in the order of XGrammar's recursion; False if the time was over."""
     waiting = [(0, -1)]  # nodes and their parents; (-1, -1) takes a token back
-    made, before = matcher._n_steps, kept(matcher)
+    while waiting:
+        node, parent = waiting.pop()
+        if node < 0:
+            matcher.rollback(1)
+            continue
+        is_allowed, is_read = True, False
+        if node:
+            token, row = tree.token[node], words[parent]
+            is_allowed = 0 <= token < 32 * len(row) and int(row[token >> 5]) >> (token & 31) & 1 == 1
+            if is_allowed:
+                if late is not None and time.monotonic() > late:
+                    return False
+                is_allowed = is_read = matcher.accept_token(token)
+        if tree.sibling[node] >= 0:
+            waiting.append((tree.sibling[node], parent))
+        if is_read:
+            waiting.append((-1, -1))
+        if not is_allowed or matcher.is_terminated():
+            words[node] = 0
+            continue
+        matcher._fill(words[node])
+        if heat is not None:
+            heat[node] = temperature_or_none(matcher)
+        if tree.child[node] >= 0:
+            waiting.append((tree.child[node], node))
+    return True
+
+
+def in_place(matcher: Matcher, call: Callable[[], Answer]) -> Answer:
+    """Make a call that moves a matcher. Afterwards it is where it was, even after an error."""
+    # XGrammar can take back all steps; others may have to go back to a copy
+    made, before = matcher._n_steps, None if matcher.compiled_grammar.classifier is None else matcher.fork()
     try:
-        while waiting:
-            node, parent = waiting.pop()
-            if node < 0:
-                matcher.rollback(1)
-                continue
-            is_allowed, is_read = True, False
-            if node:
-                token, row = tree.token[node], words[parent]
-                is_allowed = 0 <= token < 32 * len(row) and int(row[token >> 5]) >> (token & 31) & 1 == 1
-                if is_allowed:
-                    if late is not None and time.monotonic() > late:
-                        return False
-                    is_allowed = is_read = matcher.accept_token(token)
-            if tree.sibling[node] >= 0:
-                waiting.append((tree.sibling[node], parent))
-            if is_read:
-                waiting.append((-1, -1))
-            if not is_allowed or matcher.is_terminated():
-                words[node] = 0
-                continue
-            matcher._fill(words[node])
-            if heat is not None:
-                heat[node] = temperature_or_none(matcher)
-            if tree.child[node] >= 0:
-                waiting.append((tree.child[node], node))
+        return call()
     finally:
         try:
             matcher._go_back(made, before)
         except BaseException:  # Ctrl-C may come at any call
             matcher._go_back(made, before)
             raise
-    return True
-
-
-def kept(matcher: Matcher) -> Matcher | None:
-    """A copy to which a matcher can always go back after it has read drafts. None if it needs none, because
-    it follows the grammar in XGrammar, which can take back all steps."""
-    return None if matcher.compiled_grammar.classifier is None else matcher.fork()
 
 
 def temperature_or_none(matcher: Matcher) -> float:

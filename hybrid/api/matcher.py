@@ -220,7 +220,7 @@ class GrammarMatcher(Calls):
 
     def _go_back(self, made: int, before: GrammarMatcher | None) -> None:
         """Go back to the place after so many steps, without reading the text again, which might fail.
-        `before` is what `kept` returned there."""
+        `before` is a copy that was made there; None if XGrammar follows the grammar."""
         steps = self._n_steps - made
         if before is not None and self._follower.reads_again(steps):
             self._follower = before._follower
