@@ -17,8 +17,8 @@ import xgrammar
 
 import hybrid
 from adapters.identity_cache import IdentityCache
-from adapters.xgrammar.errors import with_its_errors
-from equivalence import UnsupportedGrammar, forks
+from adapters.xgrammar.errors import as_xgrammar
+from equivalence import HybridError, UnsupportedGrammar, forks
 from hybrid import Vocabulary
 
 _defaults: dict[str, Any] = {}
@@ -68,7 +68,6 @@ class BaseCompiler:
         options = {**self._options, "strategy": "engine", "cache_dir": None}
         return hybrid.GrammarCompiler(self.hybrid.vocabulary, **options)
 
-    @with_its_errors
     def _compile(
         self, compile_it: Callable[[hybrid.GrammarCompiler], hybrid.CompiledGrammar]
     ) -> hybrid.CompiledGrammar:
@@ -79,12 +78,18 @@ class BaseCompiler:
             HybridError: the grammar is refused for another reason, or exceeds the budget.
         """
         try:
-            return compile_it(self.hybrid)
-        except UnsupportedGrammar as error:
-            found = compile_it(self._on_engine)
-            reason = f"runs in plain XGrammar: strategy={self.hybrid.strategy!r} cannot run it ({error})"
-            object.__setattr__(found, "reason", reason)
-            return found
+            try:
+                return compile_it(self.hybrid)
+            except UnsupportedGrammar as error:
+                found = compile_it(self._on_engine)
+                reason = f"runs in plain XGrammar: strategy={self.hybrid.strategy!r} cannot run it ({error})"
+                object.__setattr__(found, "reason", reason)
+                return found
+        except HybridError as error:
+            expected = as_xgrammar(error)
+            if expected is error:
+                raise
+            raise expected from None if expected is error.__cause__ else error.__cause__
 
     def clear_cache(self) -> None:
         """Drop all compiled grammars. Those in use stay usable."""

@@ -1,23 +1,16 @@
 """Converting our errors to those that programs written for XGrammar expect.
 
-What: if XGrammar refuses a grammar, `with_its_errors` raises XGrammar's own type of error. All others of
-ours are `RuntimeError`s, and those about arguments, stop tokens and bitmasks are `TypeError`s, too; XGrammar
-raises both.
+What: if XGrammar refuses a grammar, `as_xgrammar` gives XGrammar's own type of error. All others of ours are
+`RuntimeError`s, and those about arguments, stop tokens and bitmasks are `TypeError`s, too; XGrammar raises
+both.
 When: around the calls of `hybrid` that compile a grammar.
 Limits: messages are ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import ParamSpec, TypeVar
-
 from equivalence import GrammarError, HybridError
 from hybrid.guard import worker
-
-Parameters = ParamSpec("Parameters")
-Answer = TypeVar("Answer")
 
 
 def as_xgrammar(error: HybridError) -> Exception:
@@ -33,19 +26,3 @@ def as_xgrammar(error: HybridError) -> Exception:
             return RuntimeError(str(error))
         return type(cause)(str(error)) if isinstance(cause, RuntimeError) else cause
     return error
-
-
-def with_its_errors(call: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Wrap a function so that its errors are converted by `as_xgrammar`."""
-
-    @wraps(call)
-    def called(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:
-        try:
-            return call(*args, **kwargs)
-        except HybridError as error:
-            expected = as_xgrammar(error)
-            if expected is error:
-                raise
-            raise expected from None if expected is error.__cause__ else error.__cause__
-
-    return called
