@@ -76,7 +76,7 @@ class DiskCache:
         limit_bytes: the most bytes that all entries may take; -1 means 1 GiB.
         vocabulary: the vocabulary that grammars are compiled for.
         budget: limits of the compilations, and of the grammars that are read.
-        settings: the other settings that results depend on, in a form for JSON.
+        settings: the other settings that results depend on.
         count: called with the name of each event: "disk_hits", "disk_misses", "disk_evictions",
             "disk_writes", "disk_damaged", "disk_failures", "disk_shared".
 
@@ -86,7 +86,7 @@ class DiskCache:
 
     def __init__(
         self, folder: str | os.PathLike[str], limit_bytes: int, vocabulary: Vocabulary, budget: Budget,
-        settings: dict[str, Any], count: Callable[[str], None],
+        settings: str, count: Callable[[str], None],
     ) -> None:  # fmt: skip
         limit_bytes = integer_from(-1, limit_bytes, "cache_dir_limit_bytes", HybridError)
         if limit_bytes == 0:

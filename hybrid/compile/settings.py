@@ -7,7 +7,7 @@ Limits: the vocabulary is not a part of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,9 +46,6 @@ class Settings:
         return self.strategy == "auto" and not self.on_demand
 
     @property
-    def portable(self) -> dict[str, Any]:
-        """The settings that other processes must agree on, in a form for JSON."""
-        return {
-            "strategy": self.strategy, "on_demand": self.on_demand, "budget": repr(self.budget),
-            "on_budget": self.on_budget, "deterministic": self.deterministic,
-        }  # fmt: skip
+    def portable(self) -> str:
+        """The settings that other processes must agree on."""
+        return repr(replace(self, n_jobs=1, seconds=None, cache_dir=""))
