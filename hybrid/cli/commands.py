@@ -21,7 +21,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from equivalence import HybridError, TokenClasses, Vocabulary, compute_classes
@@ -92,13 +91,11 @@ def classes(
     """Print the token classes of a grammar or schema: how many, the largest ones, and the time."""
     with _errors_printed() as console:
         parsed = read_grammar(grammar, root, strict)
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=console, transient=True) as progress:
-            task = progress.add_task("reading the vocabulary", total=None)
+        with console.status("reading the vocabulary") as status:
             words = load_vocabulary(vocabulary)
-            progress.update(task, description="building the trie")
+            status.update("building the trie")
             _ = words.trie
-            progress.update(task, description="computing classes")
+            status.update("computing classes")
             found = compute_classes(parsed, words, relation)  # type: ignore[arg-type]
     _print_classes(console, words, found, top)
 

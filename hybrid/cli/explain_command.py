@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -67,19 +66,17 @@ def explain_grammar(
     document, text_is = named.document, "a valid document that came with the schema"
     if text is not None:
         document, text_is = _read(text), f"the document {text.name}"
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("reading the vocabulary", total=None)
+    with console.status("reading the vocabulary") as status:
         words = load_vocabulary(vocabulary).prepare()
         tokenize_greedy(words, b"")  # so that the tokeniser's dictionary is made now
         with GrammarCompiler(
             words, strategy=strategy, cache_enabled=False, assert_formats=formats
         ) as compiler:
-            progress.update(task, description="compiling")
+            status.update("compiling")
             began = time.perf_counter()
             compiled = compiled_from(compiler, named.source)
             seconds = time.perf_counter() - began
-            progress.update(task, description="explaining")
+            status.update("explaining")
             facts = facts_of(compiled, named.title, named.kind, seconds, document, text_is)
     if html is None:
         _print(console, facts)
