@@ -62,9 +62,6 @@ class GrammarCache(MutableMapping[Key, Any]):
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries
-
     def _put(self, key: Key, value: Any) -> None:
         size = self._size_of(key, value)
         self.bytes += size - self._entries.pop(key, (None, 0))[1]
