@@ -229,9 +229,9 @@ class MemoryCache:
             # a compilation that started before the cache was cleared is not kept
             if size > self.limit_bytes or key in self._kept or table is not self._under_way:
                 return
+            self._measure_again()
             self._kept[key] = compiled, size
             self._bytes += size
-            self._measure_again()
             evicted = self._evict()
         for _ in range(evicted):
             count("memory_evictions")
@@ -247,7 +247,9 @@ class MemoryCache:
         """Measure some grammars again, and the one whose turn it is; 1 us each, or 5 with cold caches."""
         if not self._to_measure:
             self._to_measure = list(self._kept)
-        for one in (*keys, self._to_measure.pop()):
+        if self._to_measure:
+            keys = *keys, self._to_measure.pop()
+        for one in keys:
             known = self._kept.get(one)
             if known is not None:
                 self._note_size(one, known[0].memory_size_bytes)
