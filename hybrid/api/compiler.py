@@ -399,15 +399,16 @@ class GrammarCompiler:
         return JsonSchemaRequest(schema, options, strict, settings=self._settings, static=static)
 
     def _with_white_space(self, options: dict[str, Any], semantics: str) -> dict[str, Any]:
-        """The options of a schema, with the compiler's limit on white space unless the call has one."""
-        most = options.get("max_whitespace_cnt")
+        """The options of a schema, changed in place: with the compiler's limit on white space unless the call
+        has one."""
+        most = options.pop("max_whitespace_cnt", None)
         if most is None:
             most = self.max_whitespace_cnt
         if most is None:
             most = MOST_WHITE_SPACE if semantics == "json-schema" else NO_BOUND
-        if most == NO_BOUND:
-            return {name: value for name, value in options.items() if name != "max_whitespace_cnt"}
-        return {**options, "max_whitespace_cnt": most}
+        if most != NO_BOUND:
+            options["max_whitespace_cnt"] = most
+        return options
 
     def _tag(self, arguments: tuple[Any, ...], static: bool, semantics: str | None) -> Request:
         """The request of a call for a structural tag."""
