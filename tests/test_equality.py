@@ -37,7 +37,7 @@ BYTES = Vocabulary.from_bytes(
 LONGEST = 90
 """Bytes of a string along which masks over a real vocabulary are compared; plain XGrammar is slow."""
 
-SLOW = {"c_like", "sql_like", "repeat_bounded_text", "nullable_star"}
+SLOW = {"c_like", "sql_like", "s_expression", "repeat_bounded_text", "nullable_star"}
 """Cases that plain XGrammar fills slowly over a real vocabulary, up to minutes a mask (``nullable_star``)."""
 
 TOO_SLOW = {"nullable_star", "repeat_bounded_text"}
