@@ -193,3 +193,12 @@ def test_misuse() -> None:
     assert not matcher.accept_token(-1) and not matcher.accept_token(1 << 40)
     assert not matcher.accept_string("tx")
     assert matcher.left == b"tr"
+
+
+def test_stop_ids_with_text_spell_no_prefix() -> None:
+    tokens = [b"t", b"tr", b"true", b"rue", b"tr", b"true"]
+    vocabulary = Vocabulary.from_bytes(tokens, stop_token_ids=[4, 5])
+    matcher = HealingMatcher(GrammarCompiler(vocabulary).compile_grammar('root ::= "e"'), b"tru")
+    assert mask_of(matcher) == [0, 1, 2]
+    assert not matcher.accept_token(4) and not matcher.accept_token(5)
+    assert matcher.accept_token(0) and mask_of(matcher) == [3]
