@@ -4,6 +4,11 @@ What: while threads live after an end, the text may still continue to a longer l
 die. Then the lexeme ends at the last end, and the rest, the *tail*, is lexed from the start. A state
 contains the unfinished lexeme and, for its last end, the *fallback*: what the tail alone has emitted, and
 the state that it is in. Texts whose tails behave alike share a state, however long they are.
+
+`mark` gives a state a twin in which the last character is marked. This character lies in the unfinished
+lexeme, and also in the tail of each fallback, or in a lexeme that the fallback has emitted. A twin takes the
+same steps, and its outcomes say how many terminals come up to the lexeme with the marked character.
+
 When: after `equivalence.lark.lexer.lexeme_automaton`, before minimising.
 Limits: fallbacks are dropped, and the text is dead if one of them would be needed,
 
@@ -29,37 +34,36 @@ Terminals = tuple[int, ...]
 """Terminals in the order of the text, without ignored ones."""
 
 
-class Fallback(NamedTuple):
-    """The outcome if an end is used: the terminals from that lexeme on, and the state of the rest."""
+class Outcome(NamedTuple):
+    """The effect of a character, or of an end that is used (a fallback): terminals, and the next state.
+
+    `mark`: the number of terminals up to the lexeme with the marked character; -1 if they do not contain it.
+    """
 
     terminals: Terminals
     state: int
+    mark: int = -1
 
 
 class Place(NamedTuple):
-    """A state: a state of `LexemeAutomaton`, and the fallbacks of its conditional ends and of its certain
-    one."""
+    """A state: a state of `LexemeAutomaton`, the fallbacks of its conditional ends and of its certain one,
+    and whether the unfinished lexeme contains the marked character."""
 
     lexeme: int
-    conditional: tuple[Fallback | None, ...]
-    fallback: Fallback | None
-
-
-class Step(NamedTuple):
-    """The effect of a character: terminals that are emitted, and the next state."""
-
-    terminals: Terminals
-    state: int
+    conditional: tuple[Outcome | None, ...]
+    fallback: Outcome | None
+    is_marked: bool
 
 
 class LexemeTransducer:
-    """The states that can be reached from the start, state 0.
+    """The states that can be reached from the start, state 0, and the twins that `mark` adds.
 
     Attributes:
         lexemes: the automaton of one lexeme.
         places: the states.
-        rows: for each state and each kind of characters a step; None if the text is dead.
-        at_end: for each state, the terminals emitted at the end of the text; None if it is dead.
+        rows: for each state and each kind of characters its effect; None if the text is dead.
+        at_end: for each state, the effect of the end of the text; None if the text is dead.
+        max_states: bound on the states.
     """
 
     def __init__(
@@ -73,24 +77,21 @@ class LexemeTransducer:
     ) -> None:
         self.lexemes = lexemes
         self._limit = unread_limit
-        self._max_states = max_states
+        self.max_states = max_states
         self._keep_unclosed = keep_unclosed
         self._follow: list[int] | None = None
         if may_follow is not None:
             rows = np.packbits(may_follow, axis=1, bitorder="little")
             self._follow = [int.from_bytes(row.tobytes(), "little") for row in rows]
         self._numbers: dict[Place, int] = {}
-        self._joined: dict[tuple[Terminals, Terminals], Terminals | None] = {}
         self._firsts: dict[int, int] = {}
-        self._follows: dict[Fallback, Fallback | None] = {}
+        self._kept: dict[Outcome, bool] = {}
         self.places: list[Place] = []
-        self.rows: list[list[Step | None] | None] = []
+        self.rows: list[list[Outcome | None] | None] = []
         self.weights: list[int] = []
-        self.at_end: list[Terminals | None] = []
-        self._new = {
-            end: Fallback(() if end == lexemes.silent else (end,), 0) for end in range(lexemes.silent + 1)
-        }
-        self._number(Place(0, (), None))
+        self.at_end: list[Outcome | None] = []
+        self._new = [Outcome((end,), 0) for end in range(lexemes.silent)] + [Outcome((), 0)]
+        self._number(Place(0, (), None, False))
         for number, _ in enumerate(self.places):  # which grow on the way
             deadline.check("the lexer's states")
             self.row(number)
@@ -99,31 +100,42 @@ class LexemeTransducer:
         number = self._numbers.get(place)
         if number is None:
             number = self._numbers[place] = len(self.places)
-            if number >= self._max_states:
+            if number >= self.max_states:
                 raise BudgetExceeded(
-                    f"the lexer has more than {self._max_states} states; raise Budget.states "
+                    f"the lexer has more than {self.max_states} states; raise Budget.states "
                     f"(max_states), or use an unread_limit below {self._limit}, so that fewer lexemes "
                     "are given back"
                 )
             self.places.append(place)
             self.rows.append(None)
             self.weights.append(max((self._weight(f) for f in _fallbacks(place)), default=0))
-            self.at_end.append(self._end(place) if number else ())
+            self.at_end.append(self._end(place) if number else Outcome((), 0))
         return number
 
-    def _weight(self, fallback: Fallback) -> int:
+    def _weight(self, fallback: Outcome) -> int:
         """A lower bound of the lexemes given back: each fallback counts as one, whatever it emits."""
         return max(len(fallback.terminals), 1) + self.weights[fallback.state]
 
-    def _end(self, place: Place) -> Terminals | None:
+    def _end(self, place: Place) -> Outcome | None:
         slot = self.lexemes.conditional[place.lexeme]
         taken = place.conditional[slot] if slot >= 0 else place.fallback
-        if taken is None:
-            return None
-        rest = self.at_end[taken.state]
-        return None if rest is None else taken.terminals + rest
+        rest = self.at_end[taken.state] if taken is not None else None
+        return None if taken is None or rest is None else _then(taken, rest)
 
-    def row(self, number: int) -> list[Step | None]:
+    def mark(self, number: int) -> int:
+        """The twin of a state other than the start, in which the last character that was read is marked."""
+        lexeme, conditional, fallback, _ = self.places[number]
+        twins = tuple(map(self._mark_fallback, conditional))
+        return self._number(Place(lexeme, twins, self._mark_fallback(fallback), True))
+
+    def _mark_fallback(self, fallback: Outcome | None) -> Outcome | None:
+        if fallback is None:
+            return None
+        if fallback.state:
+            return Outcome(fallback.terminals, self.mark(fallback.state))
+        return Outcome(fallback.terminals, 0, len(fallback.terminals))  # nothing follows its last lexeme
+
+    def row(self, number: int) -> list[Outcome | None]:
         """The steps of a state, by kind of characters."""
         row = self.rows[number]
         if row is not None:
@@ -131,7 +143,7 @@ class LexemeTransducer:
         place = self.places[number]
         edges = self.lexemes.edges[place.lexeme]
         tails = [None if f is None else self.row(f.state) for f in (*place.conditional, place.fallback)]
-        known: dict[tuple[object, ...], Step | None] = {}
+        known: dict[tuple[object, ...], Outcome | None] = {}
         row = []
         if not any(tails):
             nothing = (None,) * len(tails)
@@ -147,47 +159,43 @@ class LexemeTransducer:
         self.rows[number] = row
         return row
 
-    def _step(self, place: Place, edge: Edge | None, after: tuple[Step | None, ...]) -> Step | None:
+    def _step(self, place: Place, edge: Edge | None, after: tuple[Outcome | None, ...]) -> Outcome | None:
         """One character: an edge of the unfinished lexeme, and its effect on each tail."""
         moved = [
             self._join(fallback, step) if fallback is not None and step is not None else None
             for fallback, step in zip((*place.conditional, place.fallback), after, strict=True)
         ]
         if edge is None:
-            return Step(*moved[-1]) if moved[-1] is not None else None
-        best = moved[-1] if edge.best is None else self._origin(edge.best, moved)
+            return moved[-1]
+        best = moved[-1] if edge.best is None else self._origin(edge.best, moved, place.is_marked)
         if edge.target < 0:
-            return Step(*best) if best is not None else None
+            return best
         if self.lexemes.safe[edge.target] and edge.best is None and not self._keep_unclosed:
             best = None
-        conditional = tuple(self._origin(origin, moved) for origin in edge.conditional)
-        return Step((), self._number(Place(edge.target, conditional, best)))
+        conditional = tuple(self._origin(origin, moved, place.is_marked) for origin in edge.conditional)
+        return Outcome((), self._number(Place(edge.target, conditional, best, place.is_marked)))
 
-    def _origin(self, origin: int, moved: list[Fallback | None]) -> Fallback | None:
-        return self._new[~origin] if origin < 0 else moved[origin]
+    def _origin(self, origin: int, moved: list[Outcome | None], is_marked: bool) -> Outcome | None:
+        if origin >= 0:
+            return moved[origin]
+        new = self._new[~origin]
+        return Outcome(new.terminals, 0, len(new.terminals)) if is_marked else new
 
-    def _join(self, fallback: Fallback, step: Step) -> Fallback | None:
+    def _join(self, fallback: Outcome, step: Outcome) -> Outcome | None:
         """A fallback after one more character of its tail; None if it is dropped."""
-        key = (fallback.terminals, step.terminals)
-        if key not in self._joined:
-            whole = fallback.terminals + step.terminals
-            self._joined[key] = whole if self._may_follow(whole) else None
-        terminals = self._joined[key]
-        if terminals is None:
-            return None
-        joined = Fallback(terminals, step.state)
-        if joined not in self._follows:
-            allowed = True
-            if self._follow is not None and terminals:
-                first = self.firsts(step.state)
-                allowed = first < 0 or self._follow[terminals[-1]] & first > 0
-            self._follows[joined] = joined if allowed and self._weight(joined) <= self._limit else None
-        return self._follows[joined]
+        joined = _then(fallback, step)
+        if joined not in self._kept:
+            self._kept[joined] = self._may_follow(joined) and self._weight(joined) <= self._limit
+        return joined if self._kept[joined] else None
 
-    def _may_follow(self, terminals: Terminals) -> bool:
-        if self._follow is None:
+    def _may_follow(self, fallback: Outcome) -> bool:
+        terminals, state, _ = fallback
+        if self._follow is None or not terminals:
             return True
-        return all(self._follow[a] >> b & 1 for a, b in pairwise(terminals))
+        first = self.firsts(state)
+        return (first < 0 or self._follow[terminals[-1]] & first > 0) and all(
+            self._follow[a] >> b & 1 for a, b in pairwise(terminals)
+        )
 
     def firsts(self, number: int) -> int:
         """Terminals that may come first after a state, as bits; -1 if possibly none comes."""
@@ -204,5 +212,11 @@ class LexemeTransducer:
         return self._firsts[number]
 
 
-def _fallbacks(place: Place) -> list[Fallback]:
+def _then(one: Outcome, other: Outcome) -> Outcome:
+    """One outcome after another."""
+    mark = one.mark if other.mark < 0 else len(one.terminals) + other.mark
+    return Outcome(one.terminals + other.terminals, other.state, mark)
+
+
+def _fallbacks(place: Place) -> list[Outcome]:
     return [fallback for fallback in (*place.conditional, place.fallback) if fallback is not None]

@@ -61,7 +61,7 @@ def tabulate(transducer: LexemeTransducer) -> Transducer:
         ]
         end = transducer.at_end[state]
         if end is not None:
-            at_end[state] = sequences.setdefault(end, len(sequences))
+            at_end[state] = sequences.setdefault(end.terminals, len(sequences))
     live: list[bool] = (at_end >= 0).tolist()
     close_backwards(live, before)
     dead = (step < 0) | ~np.array(live)[step]
