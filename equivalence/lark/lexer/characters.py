@@ -1,11 +1,11 @@
 """Sets of characters, and the kinds of characters that no pattern of a grammar distinguishes.
 
-What: a set is a sorted tuple of ranges of code points. For `categories` such as ``\\w``, and for sets that
-ignore case, `re` itself is asked about every code point. `Kinds` partitions all characters by the sets of a
-grammar, so that automata read a few dozen kinds instead of 1.1 million characters.
+What: a set is a `Ranges`. For `categories` such as ``\\w``, and for sets that ignore case, `re` itself is
+asked about every code point. `Kinds` partitions all characters by the sets of a grammar, so that automata
+read a few dozen kinds instead of 1.1 million characters.
 When: by `equivalence.lark.lexer.patterns`, and by everything after it, which only knows kinds.
-Limits: no surrogates, because they have no UTF-8 form. The answers of `re` are cached for the process, and
-never stored, because they change with Python's Unicode tables.
+Limits: surrogates have no kind, because they have no UTF-8 form. The answers of `re` are cached for the
+process, and never stored, because they change with Python's Unicode tables.
 
 Rejected: building a byte automaton for each pattern and joining these. The states in the middle of a
 character multiply those of the lexer: in a grammar with Unicode digits, most states were of this kind.
@@ -23,30 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.ranges import joined, others
+from equivalence.arrays.ranges import LAST, Ranges, joined, others
 
 # `re`'s own parser and compiler, by their names in this version of Python
 _modules = ("re._parser", "re._compiler") if sys.version_info >= (3, 11) else ("sre_parse", "sre_compile")
 regex_parser: Any = importlib.import_module(_modules[0])
 regex_compiler: Any = importlib.import_module(_modules[1])
 
-Characters = tuple[tuple[int, int], ...]
-"""A set of characters: disjoint ranges ``(first, last)``, both included, ascending, never adjacent."""
 
-ALL: Characters = ((0, 0xD7FF), (0xE000, 0x10FFFF))
-
-
-def union(*sets: Characters) -> Characters:
-    """Characters that at least one of the sets contains."""
-    return joined(part for characters in sets for part in characters)
-
-
-def complement(characters: Characters) -> Characters:
-    """Characters that the set does not contain; neither set contains surrogates."""
-    return others(union(characters, ((0xD800, 0xDFFF),)))
-
-
-def matched(node: Any, flags: int) -> Characters:
+def matched(node: Any, flags: int) -> Ranges:
     """The set of characters that one node of `regex_parser` matches, if it always matches one character.
 
     If case matters, literals and ranges are taken as written, and `re` is asked about categories. If not,
@@ -58,42 +43,35 @@ def matched(node: Any, flags: int) -> Characters:
         return plain
     cased, ranges = _characters_with_case()
     asked = _ask([(operation, argument)], flags, cased)
-    return union(_intersection(plain, complement(ranges)), asked)
+    without_case = others(joined((*others(plain), *ranges)))
+    return joined((*without_case, *asked))
 
 
-def _intersection(one: Characters, other: Characters) -> Characters:
-    return complement(union(complement(one), complement(other)))
-
-
-def _matched_exactly(operation: str, argument: Any, flags: int) -> Characters:
+def _matched_exactly(operation: str, argument: Any, flags: int) -> Ranges:
     if operation == "LITERAL":
-        return _without_surrogates(((argument, argument),))
+        return ((argument, argument),)
     if operation == "NOT_LITERAL":
-        return complement(((argument, argument),))
+        return others(((argument, argument),))
     if operation == "ANY":
-        return ALL if flags & re.DOTALL else complement(((10, 10),))
+        return ((0, LAST),) if flags & re.DOTALL else others(((10, 10),))
     assert operation == "IN", operation
-    parts: list[Characters] = []
+    parts: list[tuple[int, int]] = []
     negated = False
     for kind, value in argument:
         if str(kind) == "NEGATE":
             negated = True
         elif str(kind) == "LITERAL":
-            parts.append(((value, value),))
+            parts.append((value, value))
         elif str(kind) == "RANGE":
-            parts.append((tuple(value),))
+            parts.append(value)
         else:
-            parts.append(category(value, flags & (re.ASCII | re.UNICODE)))
-    found = union(*parts)
-    return complement(found) if negated else _without_surrogates(found)
-
-
-def _without_surrogates(characters: Characters) -> Characters:
-    return complement(complement(characters))
+            parts += category(value, flags & (re.ASCII | re.UNICODE))
+    found = joined(parts)
+    return others(found) if negated else found
 
 
 @lru_cache(maxsize=64)
-def category(code: Any, flags: int) -> Characters:
+def category(code: Any, flags: int) -> Ranges:
     """A category such as CATEGORY_WORD, as `re` defines it under its flags ASCII or UNICODE."""
     return _ask([(regex_parser.IN, [(regex_parser.CATEGORY, code)])], flags, _all_characters())
 
@@ -105,7 +83,7 @@ def _all_characters() -> str:
 
 
 @lru_cache(maxsize=1)
-def _characters_with_case() -> tuple[str, Characters]:
+def _characters_with_case() -> tuple[str, Ranges]:
     """Characters that some change of case affects or produces: `re` may match them with others."""
     everything = _all_characters()
     found: set[str] = set()
@@ -119,10 +97,10 @@ def _characters_with_case() -> tuple[str, Characters]:
                 found.add(character)
                 found.update(*forms)
     text = "".join(sorted(found))
-    return text, union(*(((ord(character), ord(character)),) for character in text))
+    return text, joined((ord(character), ord(character)) for character in text)
 
 
-def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
+def _ask(nodes: list[Any], flags: int, text: str) -> Ranges:
     """Those of a text's ascending characters that `re` matches; it finds runs faster than single
     characters."""
     state = regex_parser.State()
@@ -137,7 +115,7 @@ def _ask(nodes: list[Any], flags: int, text: str) -> Characters:
             ranges.append((first, last))
         else:  # not all characters of the text are neighbours
             ranges.extend((ord(character), ord(character)) for character in found.group())
-    return _without_surrogates(union(tuple(ranges)))
+    return joined(ranges)
 
 
 class Kinds(NamedTuple):
@@ -156,7 +134,7 @@ class Kinds(NamedTuple):
     masks: tuple[int, ...]
 
 
-def partition_characters(sets: Sequence[Characters]) -> Kinds:
+def partition_characters(sets: Sequence[Ranges]) -> Kinds:
     """The kinds of characters that the sets distinguish, numbered in the order of their first characters."""
     edges = {0, 0xD800, 0xE000}
     for characters in sets:

@@ -19,16 +19,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from equivalence.arrays.ranges import LAST, Ranges, joined, others
 from equivalence.errors import UnsupportedGrammar
 from equivalence.lark.lexer.characters import (
-    ALL,
-    Characters,
     Kinds,
-    complement,
     matched,
     partition_characters,
     regex_parser,
-    union,
 )
 
 MAX_POSITIONS = 20_000
@@ -74,9 +71,9 @@ class Positions:
         self.nodes: list[tuple[Any, ...]] = []
         self.starts: list[int] = []
         self.label: list[int] = []
-        self.sets: list[Characters] = []
+        self.sets: list[Ranges] = []
         self.masks: tuple[int, ...] = ()
-        self._set_numbers: dict[Characters, int] = {}
+        self._set_numbers: dict[Ranges, int] = {}
         self._sets_of_items: dict[tuple[str, int], int] = {}
         self._closures: dict[int, tuple[Thread, ...] | None] = {}
         self._after: dict[tuple[int, int], tuple[Thread, ...]] = {}
@@ -110,7 +107,7 @@ class Positions:
     def _refusal(self, construct: str) -> UnsupportedGrammar:
         return UnsupportedGrammar(f"the terminal {self._name}: {construct}")
 
-    def _set(self, characters: Characters) -> int:
+    def _set(self, characters: Ranges) -> int:
         number = self._set_numbers.setdefault(characters, len(self.sets))
         if number == len(self.sets):
             self.sets.append(characters)
@@ -199,7 +196,7 @@ class Positions:
         """The set of a look-behind's one character."""
         if body.getwidth() != (1, 1):
             raise self._refusal(f"a look-behind that is not exactly one character wide; {ONE_CHARACTER}")
-        sets: list[Characters] = []
+        found: list[tuple[int, int]] = []
         stack = [(body, flags)]
         while stack:
             items, inside = stack.pop()
@@ -211,22 +208,22 @@ class Positions:
             elif str(operation) == "SUBPATTERN":
                 stack.append((argument[3], _flags_inside(inside, *argument[1:3])))
             elif str(operation) in ("LITERAL", "NOT_LITERAL", "ANY", "IN"):
-                sets.append(matched(items[0], inside))
+                found += matched(items[0], inside)
             else:
                 raise self._refusal(f"a look-behind with more than a set of characters; {ONE_CHARACTER}")
-        return self._set(union(*sets))
+        return self._set(joined(found))
 
     def _anchor(self, name: str, flags: int, following: int) -> int:
         """Add anchors at the end, and word boundaries, as look-around."""
         if name == "AT_END_STRING":
-            return self._not_ahead(ALL, following)
+            return self._not_ahead(((0, LAST),), following)
         if name == "AT_END":
-            other = complement(((10, 10),))
+            other = others(((10, 10),))
             if flags & re.MULTILINE:
                 return self._not_ahead(other, following)
             # at the very end, or before one last newline
             end = self._node(END, -1)
-            more = self._node(READ, self._set(((10, 10),)), self._node(READ, self._set(ALL), end))
+            more = self._node(READ, self._set(((10, 10),)), self._node(READ, self._set(((0, LAST),)), end))
             start = self._node(CHOICE, (self._node(READ, self._set(other), end), more))
             return self._node(AHEAD, False, start, following)
         if name in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
@@ -242,7 +239,7 @@ class Positions:
             return self._node(CHOICE, (side(True), side(False)))
         raise self._refusal(f"the anchor {name} (^ or \\A): what lies before a lexeme is not known; omit it")
 
-    def _not_ahead(self, characters: Characters, following: int) -> int:
+    def _not_ahead(self, characters: Ranges, following: int) -> int:
         return self._ahead(False, lambda end: self._node(READ, self._set(characters), end), following)
 
     # running
