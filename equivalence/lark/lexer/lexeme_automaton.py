@@ -18,7 +18,6 @@ from typing import NamedTuple
 from equivalence.arrays.closure import close_backwards
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
-from equivalence.lark.lexer.characters import Kinds
 from equivalence.lark.lexer.patterns import (
     END,
     NONE,
@@ -28,7 +27,6 @@ from equivalence.lark.lexer.patterns import (
     Positions,
     Thread,
     advance,
-    close_together,
     met_at_end,
 )
 from equivalence.lark.lexer.scanner import Scanner
@@ -78,11 +76,12 @@ class LexemeAutomaton:
         deadline = deadline or Deadline()
         deadline.check("the lexer's patterns")
         self.scanner = scanner
-        self.kinds, self.positions, self.words = _tables(scanner)
+        self.positions = _positions(scanner)
+        self.kinds = self.positions.partition()
         self._all = (1 << self.kinds.number) - 1
         self._numbers: dict[State, int] = {}
         self.states: list[State] = []
-        self._keywords = _Keywords(scanner, self.words)
+        self._keywords = _Keywords(scanner, self.positions)
         self.silent = self._keywords.silent
         self._max_states = max_states
         self._threads = 0
@@ -134,7 +133,7 @@ class LexemeAutomaton:
 
     def _parts(self, threads: tuple[Thread, ...], keywords: int) -> Iterable[int]:
         """Sets of kinds that the threads of this state treat the same."""
-        masks = {self.words.masks[number] for number in self._keywords.sets(keywords)}
+        masks = {self.positions.masks[number] for number in self._keywords.sets(keywords)}
         pending = list(threads)
         while pending:
             position, obligations = pending.pop()
@@ -269,7 +268,8 @@ class _Keywords:
         self._sets: list[frozenset[int]] = []
         self._steps: dict[tuple[int, int], int] = {}
         self._number(frozenset())  # 0: none is spelt
-        start = [thread.position for pattern in range(len(table.starts)) for thread in table.start(pattern)]
+        patterns = range(len(scanner.order), len(table.starts))
+        start = [thread.position for pattern in patterns for thread in table.start(pattern)]
         self.start = self._number(frozenset(start))
 
     def _number(self, positions: frozenset[int]) -> int:
@@ -310,11 +310,10 @@ class _Keywords:
         return self._number(frozenset(p for p in self._sets[state] if self._table.label[p] in wanted))
 
 
-def _tables(scanner: Scanner) -> tuple[Kinds, Positions, Positions]:
-    """The positions of all terminals that are tried, in order, and of all keywords."""
-    positions, words = Positions(), Positions()
-    for terminal in scanner.order:
+def _positions(scanner: Scanner) -> Positions:
+    """The positions of all terminals that are tried, in order, and then of all keywords."""
+    positions = Positions()
+    words = sorted({word for keywords in scanner.keywords.values() for word in keywords})
+    for terminal in (*scanner.order, *words):
         positions.add(scanner.names[terminal], scanner.patterns[terminal], scanner.flags, terminal)
-    for word in sorted({word for keywords in scanner.keywords.values() for word in keywords}):
-        words.add(scanner.names[word], scanner.patterns[word], scanner.flags, word)
-    return close_together(positions, words), positions, words
+    return positions

@@ -4,7 +4,7 @@ What: `Positions` holds the positions of any number of patterns in one table. A 
 or ends a pattern. `after` gives the positions that are tried after a character, first choice first:
 alternatives from left to right; greedy repeats continue before they stop, lazy ones stop first. Look-ahead
 becomes an *obligation* (`Obligation`); the character before decides look-behind.
-When: one table for all terminals of a lexer, and one for its keywords.
+When: one table for all terminals of a lexer and its keywords.
 Limits: constructs without such a form are refused by name: back-references, conditions on groups, atomic
 groups and possessive repeats, flags for a whole pattern, ``^`` and ``\\A``, look-behind that is not one
 character wide or sees beyond the lexeme. Bounded repeats are written out, up to `MAX_POSITIONS`.
@@ -57,14 +57,14 @@ NONE: frozenset[Obligation] = frozenset()
 
 
 class Positions:
-    """Patterns in one table. Call `add` for all, then `close_together`, then the other methods.
+    """Patterns in one table. Call `add` for all, then `partition`, then the other methods.
 
     Attributes:
         nodes: kind and arguments of each node.
         starts: the first node of each pattern, in the order of `add`.
         label: the label of the pattern that a node belongs to.
         sets: the sets of characters that nodes read.
-        masks: after `close_together`: for each set its kinds, as bits of an integer.
+        masks: after `partition`: for each set its kinds, as bits of an integer.
     """
 
     def __init__(self) -> None:
@@ -242,6 +242,12 @@ class Positions:
     def _not_ahead(self, characters: Ranges, following: int) -> int:
         return self._ahead(False, lambda end: self._node(READ, self._set(characters), end), following)
 
+    def partition(self) -> Kinds:
+        """The kinds of characters that the patterns distinguish."""
+        kinds = partition_characters(self.sets)
+        self.masks = kinds.masks
+        return kinds
+
     # running
 
     def start(self, pattern: int) -> tuple[Thread, ...]:
@@ -384,14 +390,3 @@ def met_at_end(positions: Positions, obligations: frozenset[Obligation]) -> bool
         )
         for obligation in obligations
     )
-
-
-def close_together(*tables: Positions) -> Kinds:
-    """Give tables one partition of the characters. Return its kinds."""
-    sets = [characters for table in tables for characters in table.sets]
-    kinds = partition_characters(sets)
-    begin = 0
-    for table in tables:
-        table.masks = kinds.masks[begin : begin + len(table.sets)]
-        begin += len(table.sets)
-    return kinds
