@@ -14,22 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from equivalence.arrays.closure import close_backwards
 from equivalence.deadline import Deadline
 from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
 from equivalence.lark.lexer.minimisation import Continuations, Transducer
 
 
 def find_continuations(
-    transducer: LexemeTransducer, machine: Transducer, states: list[int], max_states: int, deadline: Deadline
-) -> dict[int, Continuations]:
-    """The sets of states, sorted. Only the states that are reached are needed.
+    transducer: LexemeTransducer, machine: Transducer, max_states: int, deadline: Deadline
+) -> list[Continuations]:
+    """The set of each state that can be reached, sorted; () for the others.
 
     Raises:
         BudgetExceeded: more than `max_states` twins, or the time ran out.
     """
     live: list[bool] = ((machine.at_end >= 0) | (machine.step >= 0).any(axis=1)).tolist()
+    after = [set(row) - {-1} for row in machine.step.tolist()]
+    reached = [state == 0 for state in range(len(after))]
+    close_backwards(reached, after)  # forwards
     transducer.max_states = len(transducer.places) + max_states
-    twins = {state: transducer.mark(state) for state in states if state}
+    twins = {state: transducer.mark(state) for state in range(1, len(after)) if reached[state]}
     found: dict[int, set[Terminals]] = {twin: set() for twin in twins.values()}
     before: dict[int, list[tuple[Terminals, int]]] = {}
     order = list(found)
@@ -53,7 +57,8 @@ def find_continuations(
             if not more <= found[twin]:
                 found[twin] |= more
                 pending.append(twin)
-    return {0: ((),)} | {state: tuple(sorted(found[twin])) for state, twin in twins.items()}
+    sets = {0: {()}} | {state: found[twin] for state, twin in twins.items()}
+    return [tuple(sorted(sets.get(state, ()))) for state in range(len(after))]
 
 
 def _simple(transducer: LexemeTransducer, twin: int) -> set[Terminals] | None:

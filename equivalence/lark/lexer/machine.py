@@ -122,10 +122,8 @@ def _machine(transducer: LexemeTransducer, max_states: int, deadline: Deadline) 
     lexemes = transducer.lexemes
     scanner = lexemes.scanner
     table = tabulate(transducer)
-    reached = _reached(table.step)
-    found = find_continuations(transducer, table, reached, 4 * max_states, deadline)
-    for state in reached:
-        table.continuations[state] = found[state]
+    found = find_continuations(transducer, table, 4 * max_states, deadline)
+    table = table._replace(continuations=found)
     machine = merge(advance_emissions(merge(table, deadline), deadline), deadline)
     whole = expand(machine, lexemes.kinds, max_states, deadline)
     return LexerMachine(
@@ -137,14 +135,3 @@ def _machine(transducer: LexemeTransducer, max_states: int, deadline: Deadline) 
         whole.at_end,
         tuple(whole.continuations),
     )
-
-
-def _reached(step: NDArray[np.int32]) -> list[int]:
-    """States that some text can reach."""
-    order, seen = [0], {0}
-    for state in order:
-        for target in np.unique(step[state]).tolist():
-            if target >= 0 and target not in seen:
-                seen.add(target)
-                order.append(target)
-    return order
