@@ -20,4 +20,3 @@ cdef class SequenceNumbers:
     cdef int find_edges(self, Py_ssize_t own) except -1 nogil
     cdef Py_ssize_t decide(self, Py_ssize_t own) noexcept nogil
     cdef int grow_rows(self) except -1
-    cdef int grow_cells(self) except -1

@@ -50,6 +50,10 @@ class SequenceNumbers:
         room: sequences that fit at first, a power of two.
         most: most sequences.
         excess: the message of the error if the bytes of `bound` are exceeded.
+
+    Attributes:
+        number_of_row: int32, for each row the number of its sequence, or -1.
+        cell: int64, scratch space for the edges of one row.
     """
 
     def __init__(
@@ -66,7 +70,7 @@ class SequenceNumbers:
         capacity = 2 * room
         self.pairs = Pairs(capacity, self.account)
         self.rows = Interned(capacity, ROW_WIDTH, account=self.account)
-        cells = self.simulation.outcome.shape[0]
+        cells = len(machine.action)
         self.account.claim(4 * (capacity + 2) + 8 * cells)
         self.number_of_row = np.full(capacity + 2, -1, np.int32)
         self.cell = np.zeros(cells, np.int64)
@@ -160,15 +164,12 @@ class SequenceNumbers:
         return number
 
     def find_edges(self, own):
-        """Write the edges of a row next to its outcomes."""
-        if self.cell.shape[0] < self.simulation.outcome.shape[0]:
-            with cython.gil:
-                self.grow_cells()
+        """Write the edges of a row to `cell`."""
         terminal = self.simulation.first[own]
         user = self.simulation.user_start[terminal]
         row = self.simulation.row[own]
         for k in range(self.simulation.user_start[terminal + 1] - user):
-            self.cell[row + k] = self.items.edge_of(
+            self.cell[k] = self.items.edge_of(
                 self.simulation.outcome[row + k], self.simulation.users[user + k]
             )
 
@@ -177,17 +178,13 @@ class SequenceNumbers:
         terminal = self.simulation.first[own]
         row = self.simulation.row[own]
         alive: cython.Py_ssize_t = 0
-        for k in range(
-            row, row + self.simulation.user_start[terminal + 1] - self.simulation.user_start[terminal]
-        ):
+        for k in range(self.simulation.user_start[terminal + 1] - self.simulation.user_start[terminal]):
             if self.cell[k] > PASS:
                 status = self.items.status[item_after(self.cell[k])]
                 if status & CAN_DIE == 0:
-                    self.simulation.outcome[k] = PASS
-                    self.cell[k] = PASS
+                    self.cell[k] = self.simulation.outcome[row + k] = PASS
                 elif status & CAN_PASS == 0:
-                    self.simulation.outcome[k] = DEAD
-                    self.cell[k] = DEAD
+                    self.cell[k] = self.simulation.outcome[row + k] = DEAD
             alive += self.cell[k] != DEAD
         return alive
 
@@ -196,11 +193,6 @@ class SequenceNumbers:
         old = self.number_of_row.shape[0]
         self.number_of_row = self.account.bigger(self.number_of_row, self.rows.starts.shape[0])
         self.number_of_row[old:] = -1
-
-    def grow_cells(self):
-        """Make room for a cell for each outcome."""
-        size = self.simulation.outcome.shape[0]
-        self.cell = self.account.bigger(self.cell, size, self.simulation.cells)
 
     def rows_of(self, asked: cython.const[cython.int][::1]) -> tuple:
         """The rows of some sequences.
@@ -228,7 +220,9 @@ class SequenceNumbers:
             row = simulation.row[asked[i]]
             for k in range(starts[i + 1] - starts[i]):
                 states[starts[i] + k] = simulation.users[user + k]
-                edges[starts[i] + k] = self.cell[row + k]
+                edges[starts[i] + k] = self.items.edge_of(
+                    simulation.outcome[row + k], simulation.users[user + k]
+                )
         return start, state, edge
 
     @property
