@@ -138,22 +138,18 @@ def states_beneath(machine: LalrMachine, deadline: Deadline | None = None) -> ND
     """
     deadline = deadline or Deadline()
     n = machine.n_states
-    joined: list[set[int]] = [set() for _ in range(n)]  # for each state, the neighbours below it
-    for state in range(n):
-        shifted = machine.action[state]
-        for target in (shifted[(shifted > 0) & (shifted <= n)] - 1).tolist():
-            joined[target].add(state)
-        went = machine.goto[state]
-        for target in went[went >= 0].tolist():
-            joined[target].add(state)
-    neighbours = [np.array(sorted(states), np.int64) for states in joined]
+    shifting, terminals = np.nonzero((machine.action > 0) & (machine.action <= n))
+    going, nonterminals = np.nonzero(machine.goto >= 0)
+    above = np.concatenate([machine.action[shifting, terminals] - 1, machine.goto[going, nonterminals]])
+    order = np.argsort(above)
+    below = np.concatenate([shifting, going])[order]
+    neighbours = np.split(below, np.searchsorted(above[order], np.arange(1, n)))
     depths = max(int(machine.rule_length.max(initial=1)), 1)
     beneath = np.zeros((depths, n, -(-n // 8)), np.uint8)
-    for state, below in enumerate(neighbours):
-        np.bitwise_or.at(beneath[0, state], below >> 3, (1 << (below & 7)).astype(np.uint8))
+    np.bitwise_or.at(beneath[0], (above[order], below >> 3), (1 << (below & 7)).astype(np.uint8))
     for depth in range(1, depths):
-        for state, below in enumerate(neighbours):
+        for state, lower in enumerate(neighbours):
             if state % 256 == 0:
                 deadline.check(PHASE)
-            np.bitwise_or.reduce(beneath[depth - 1, below], axis=0, out=beneath[depth, state])
+            np.bitwise_or.reduce(beneath[depth - 1, lower], axis=0, out=beneath[depth, state])
     return beneath
