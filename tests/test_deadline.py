@@ -31,6 +31,29 @@ def kernel(deadline: Deadline) -> float:
     return time.monotonic() - began
 
 
+READERS = {
+    "json": lambda compiler: compiler.compile_builtin_json_grammar(),
+    "lark": lambda compiler: compiler.compile_lark('start: "[" ["a" ("," "a")*] "]"'),
+}
+
+
+@pytest.mark.parametrize(("name", "item"), [("json", b"1"), ("lark", b"a")])
+def test_it_ends_the_reading_of_a_long_text(name: str, item: bytes) -> None:
+    """Also if all steps are known."""
+    session = READERS[name](GrammarCompiler(VOCABULARY)).classifier.session
+    text = b"[" + (item + b",") * 10_000
+    end = session.store.advance_text(session.start, text)
+    deadline = Deadline()
+    session.store.account.stop_by(deadline.stopping("a text"))
+    assert session.store.advance_text(session.start, text) == end > 0
+    deadline.cancel()
+    with pytest.raises(BudgetExceeded, match="cancelled in this phase: a text"):
+        session.store.advance_text(session.start, text)
+    session.store.account.stop_by(None)
+    assert session.store.advance_text(session.start, text) == end
+    assert session.store.advance_text(session.start, b"]" + text) == 0
+
+
 def test_without_bounds_it_is_never_over() -> None:
     deadline = Deadline()
     deadline.check("waiting")
