@@ -30,6 +30,7 @@ from hybrid.json_schema.languages.minimisation import (
     minimised,
     minimised_table,
     n_characters_between,
+    table_of,
 )
 from hybrid.json_schema.languages.product import product
 
@@ -217,12 +218,55 @@ def words(texts: Iterable[str]) -> Automaton:
 
 
 def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """Return a language without some texts, in time linear in their characters."""
-    gone = words(text for text in texts if language.contains(text))
-    if gone.is_empty:
+    """Return a language without some texts, in time linear in their characters if it is infinite. The result
+    is not always minimal."""
+    # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
+    of = [0]
+    children: list[dict[int, int]] = [{}]
+    ends: set[int] = set()
+    for text in texts:
+        check_deadline()
+        if not language.contains(text):
+            continue
+        node = 0
+        for letter in text:
+            code = ord(letter)
+            child = children[node].get(code)
+            if child is None:
+                child = children[node][code] = len(of)
+                of.append(language.step(of[node], code))
+                children.append({})
+            node = child
+        ends.add(node)
+    if not ends:
         return language
-    bound = language.n_states * (gone.n_states + 1) + 1
-    return combine([language, gone], lambda signs: signs[0] > signs[1], bound)
+    n = len(of)  # the nodes are numbered before the states
+    behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
+    rows: list[Row] = [
+        _rerouted(behind[of[node]], below) if below else behind[of[node]]
+        for node, below in enumerate(children)
+    ]
+    accepting = [language.accepting[of[node]] and node not in ends for node in range(n)]
+    has_dead = any(not row and not accepts for row, accepts in zip(rows, accepting, strict=True))
+    rows += behind
+    accepting += language.accepting
+    if has_dead or language.longest is not None:
+        return minimal(rows, accepting)  # some beginnings are dead ends now, or the longest text is gone
+    return Automaton(tuple(accepting), table_of(rows), None, None)
+
+
+def _rerouted(row: Row, below: dict[int, int]) -> Row:
+    """Return the edges of a state, with new targets for single characters."""
+    found = []
+    for low, high, target in row:
+        for code in sorted(code for code in below if low <= code <= high):
+            if code > low:
+                found.append((low, code - 1, target))
+            found.append((code, code, below[code]))
+            low = code + 1
+        if low <= high:
+            found.append((low, high, target))
+    return tuple(found)
 
 
 @cached(1024)
