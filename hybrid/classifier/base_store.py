@@ -161,4 +161,14 @@ class BaseStore:
         if found.shape[0] != n:
             raise ValueError("configurations and found must have the same length")
         for i in range(n):
-            found[i] = self.class_mask(configurations[i])
+            self.checked(configurations[i])
+        self.masks_of(configurations, found)
+
+    def masks_of(self, configurations, found):
+        """`new_mask` for each configuration; the lock is released at most once."""
+        kept = self.account.keep_lock()
+        try:
+            for i in range(found.shape[0]):
+                found[i] = self.mask_of(configurations[i])
+        finally:
+            self.account.retake_lock(kept)
