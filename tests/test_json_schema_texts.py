@@ -6,7 +6,9 @@ What: `spelled` and `write_listed` against `json`, `write_plainly` against the l
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from itertools import product
 
 import pytest
@@ -14,11 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.arrays.ranges import LAST
+from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal, without
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.languages.spelling import spelled
 from hybrid.json_schema.rows import CALL, EMPTY, Rows
 from hybrid.json_schema.texts import write_listed, write_others, write_plainly
+from tests.new_process import printed_by
 
 pytestmark = pytest.mark.kernels
 
@@ -149,3 +153,25 @@ def test_listed_texts_are_read_in_the_spellings_of_json(listed: list[str], other
             spelling = json.dumps(text, ensure_ascii=ascii_only)[1:]
             assert reads(rows, [], spelling, start, end) == (text in listed)
         assert not reads(rows, [], spelling[:-1], start, end)
+
+
+def digest() -> str:
+    """Return the digest of a schema's rules."""
+    schema = {
+        "type": ["object", "string"],
+        "properties": {"é": {"enum": ["\U0001f600", "aé", "\x01"]}, "b": {"not": {"const": "ö"}}},
+        "patternProperties": {"^[x-z]": {"type": ["null", "integer"]}},
+        "maxLength": 30,
+        "pattern": "^[a-zä]+( [a-zä]+)*$",
+    }
+    read = grammar_of_schema(schema).counted
+    assert read.edges is not None
+    parts = [read.edges.tobytes(), *(one.edges.tobytes() for one in read.automata)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def test_rules_are_the_same_in_every_process() -> None:
+    """Hashes of strings, and so the order of sets, differ between processes."""
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # different from this process's
+    program = "from tests.test_json_schema_texts import digest\nprint(digest())"
+    assert printed_by(program, PYTHONHASHSEED=seed).strip() == digest()

@@ -116,8 +116,9 @@ def _escaped(rows: Rows, state: cython.Py_ssize_t, letter: str, target: cython.P
         digits = f"{int.from_bytes(units[i : i + 2], 'big'):04x}"
         for j, digit in enumerate(digits):
             after = target if i + 2 == len(units) and j == 3 else rows.state()
-            for spelling in {digit, digit.upper()}:
-                rows.letter(state, spelling, after)
+            rows.letter(state, digit, after)
+            if digit > "9":
+                rows.letter(state, digit.upper(), after)
             state = after
 
 
