@@ -124,7 +124,11 @@ def test_pools_of_the_manager_are_as_large_as_there_are_cores(vllm, monkeypatch)
 # --- What is warm ----------------------------------------------------------------------------------------
 
 
-def test_the_first_request_finds_the_backend_that_is_warm(manager):
+@pytest.mark.parametrize("counts_ids_itself", [False, True])  # as for Mistral's tokenizers
+def test_the_first_request_finds_the_backend_that_is_warm(vllm, counts_ids_itself):
+    own = "len(tokenizer.texts)" if counts_ids_itself else "vocab_size"
+    adapter, manager, *_ = vllm(backend=BACKEND.replace("tokenizer, vocab_size\n", f"tokenizer, {own}\n"))
+    adapter.register()
     settings = small()
     made = manager.StructuredOutputManager(settings)
     warm = manager.XgrammarBackend.warm

@@ -193,17 +193,22 @@ class WarmBackend:
 
     Args:
         make: vLLM's own class.
+
+    Attributes:
+        warm: the warm backend; None if there is none, or if it is in use.
+        options: what it was made with. The backend may change its own: for Mistral's tokenizers it counts the
+            ids itself.
     """
 
     def __init__(self, make: Callable[..., Any]) -> None:
         self.make = make
         self.warm: Any = None
+        self.options: dict[str, Any] = {}
 
     def __call__(self, vllm_config: Any, *arguments: Any, **options: Any) -> Any:
         warm, self.warm = self.warm, None
-        if warm is not None and warm.vllm_config is vllm_config and not arguments:
-            if all(getattr(warm, name, None) is value for name, value in options.items()):
-                return warm
+        if warm is not None and warm.vllm_config is vllm_config and not arguments and options == self.options:
+            return warm
         return self.make(vllm_config, *arguments, **options)
 
 
@@ -223,7 +228,7 @@ def _warming(begin: Callable[..., None], backend: WarmBackend) -> Callable[..., 
             return
         from adapters.vllm.warmup import warm
 
-        size = vllm_config.model_config.get_vocab_size()
-        backend.warm = warm(lambda: backend.make(vllm_config, tokenizer=tokenizer, vocab_size=size))
+        asked = {"tokenizer": tokenizer, "vocab_size": vllm_config.model_config.get_vocab_size()}
+        backend.warm, backend.options = warm(lambda: backend.make(vllm_config, **asked)), asked
 
     return begun
