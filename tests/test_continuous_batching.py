@@ -166,6 +166,14 @@ def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
     assert "request b has too few tokens" in caplog.text
 
 
+def test_a_name_that_is_used_again_has_a_limit_of_its_own():
+    processor = BatchingGrammarProcessor(WORDS, limit_tokens=True)
+    new = [_allowed(processor, _state(name, [], limit=limit)) for name, limit in (("b", 2), ("c", 9))]
+    for limit, expected in ((2, new[0]), (9, new[1]), (2, new[0]), (None, new[1])):
+        assert _allowed(processor, _state("a", [], limit=limit)) == expected
+    assert new[0] != new[1]
+
+
 def test_a_request_that_takes_too_long_ends_alone(caplog, monkeypatch):
     processor = BatchingGrammarProcessor(tokenizer=VOCABULARY, limit_tokens=True)
     lark = COMPILER.compile_lark('start: "a" "b"')
