@@ -81,6 +81,31 @@ def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
     assert [len(bits(row)) for row in rows] == [1, 1, SIZE, SIZE]
 
 
+@pytest.mark.parametrize("parser", [None, "bang"])
+@pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token"])
+def test_errors_in_drafts_do_not_stop_the_walk(make, monkeypatch, name, parser):
+    backend = make(speculates="EAGLE", reasoning_parser=parser)
+    broken, good = (request_of(backend, "regex", "a?") for _ in range(2))
+    inner = broken.grammar if parser else broken
+    monkeypatch.setattr("adapters.sglang.drafts.fill_trees", fail)
+    tree = [1, 3, -1, -1], [-1, 2, -1, -1], [0, ord("a"), STOP, STOP]
+    before, kind = rows_of_trees(ours(), [tree], [good]), type(inner.matcher)
+    inner.matcher.__class__ = type("Broken", (kind,), {name: fail})
+    rows = rows_of_trees(ours(), [tree] * 2, [broken, good])
+    assert torch.equal(rows[4:], before)
+    if name == "accept_token":  # no draft can be read, but nothing else is wrong
+        assert torch.equal(rows[0], before[0]) and bits(rows[1]) == bits(rows[3]) == [STOP]
+        inner.matcher.__class__ = kind
+        assert torch.equal(rows_of_trees(ours(), [tree], [broken]), before)
+        broken.accept_token(ord("a"))
+        assert not broken.is_terminated()
+    else:
+        assert bits(rows[0]) == bits(rows[2]) == [STOP]
+    assert len(inner.accepted_tokens) == inner.matcher._n_steps
+    with pytest.raises(ValueError, match="Token 98 is"):
+        broken.accept_token(ord("b"))
+
+
 def test_what_is_no_tree_is_left_to_sglang(make):
     backend = make(speculates="EAGLE")
     grammar = request_of(backend, "ebnf", EBNF)

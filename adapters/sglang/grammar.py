@@ -82,13 +82,20 @@ class Grammar(XGrammarGrammar):
         """Advance by a token. Tokens after the end of the grammar are ignored.
 
         Raises:
-            ValueError: the grammar does not allow the token here; SGLang then ends the request.
+            ValueError: the grammar does not allow the token here; SGLang then ends the request. Drafts raise
+                no errors: after such a draft, only stop tokens are allowed until it is taken back.
         """
         if self.is_terminated():
             return
         self.current_token = token
-        if self.failed_at is None and self._takes(token):
+        was_fine = self.failed_at is None
+        if was_fine and self._takes(token):
             self.accepted_tokens.append(token)
+            return
+        if self.in_drafts:  # SGLang's walk does not expect errors; it will take the token back
+            self.accepted_tokens.append(token)
+            if was_fine:
+                self.failed_at = len(self.accepted_tokens)
             return
         last = ", ".join(map(str, self.accepted_tokens[-16:]))
         why = "is not allowed" if self.failed_at is None else "is rejected after an error, which was logged,"
@@ -111,7 +118,8 @@ class Grammar(XGrammarGrammar):
         """Take back the last tokens, including those after the end."""
         left = len(self.accepted_tokens) - k
         try:
-            self.matcher.rollback(k)
+            # tokens after an error were not read
+            self.matcher.rollback(max(self.matcher._n_steps - left, 0))
         except Exception:  # noqa: BLE001
             self._fail("rollback")
             self.failed_at = 0  # its state is unknown
