@@ -111,3 +111,13 @@ def test_long_texts_are_refused_before_they_are_written_for_xgrammar() -> None:
     assert made.whole.rows is not None
     with allocating_at_most(20 * 2**20), pytest.raises(BudgetExceeded, match=r"Budget\.bytes"):
         _ = made.ebnf
+
+
+@pytest.mark.parametrize("repeat", ["{1000}", "{0,1000}"])
+def test_repeats_of_groups_with_assertions_look_at_the_deadline(repeat: str) -> None:
+    """Hundreds of millions of such groups were written out, whatever the limit."""
+    pattern = f"^(?:(?:(?:(?=a)a){repeat}){repeat}){{400}}$"
+    began = time.process_time()
+    with pytest.raises(BudgetExceeded):
+        grammar_of_schema({"pattern": pattern}, OPEN, deadline=Deadline(0.2))
+    assert time.process_time() - began < 1.5

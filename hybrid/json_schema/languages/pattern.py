@@ -219,8 +219,10 @@ class _Builder:
         else:
             found = then
             for _ in range(most - least):
+                check_deadline()
                 found = self.terms.either((then, self.term(part, found, "within")))
         for _ in range(least):
+            check_deadline()
             found = self.term(part, found, "within")
         return found
 
