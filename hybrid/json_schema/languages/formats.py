@@ -75,27 +75,32 @@ _BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = f"{_BYTE}(?:\\.{_BYTE}){{3}}"
 
 
-def _ipv6() -> str:
-    """Return a pattern for eight groups, of which one run of zeros may be left out; the last two may be an
-    IPv4 address."""
+def _ipv6(ipv4: str, least: int) -> str:
+    """Return a pattern for eight groups, of which one run of at least `least` zeros may be left out; the last
+    two may be an IPv4 address."""
     group = "[0-9A-Fa-f]{1,4}"
-    shapes = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{_IPV4}"]
-    for before in range(8):
+    shapes = [f"(?:{group}:){{7}}{group}", f"(?:{group}:){{6}}{ipv4}"]
+    for before in range(9 - least):
         head = f"{group}(?::{group}){{{before - 1}}}" if before else ""
-        after = 7 - before
+        after = 8 - least - before
         tails = [f"(?:{group}(?::{group}){{0,{after - 1}}})?" if after else ""]
         if after >= 2:
-            tails.append(f"(?:{group}:){{0,{after - 2}}}{_IPV4}")
+            tails.append(f"(?:{group}:){{0,{after - 2}}}{ipv4}")
         shapes += [f"{head}::{tail}" for tail in tails]
     return f"(?:{'|'.join(shapes)})"
 
 
-_IPV6 = _ipv6()
+_IPV6 = _ipv6(_IPV4, 1)
+_MAIL_BYTE = "(?:25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})"
+_MAIL_IPV4 = f"{_MAIL_BYTE}(?:\\.{_MAIL_BYTE}){{3}}"
+_MAIL_IPV6 = f"[Ii][Pp][Vv]6:{_ipv6(_MAIL_IPV4, 2)}"
+"""In mail addresses, bytes may begin with zeros, and `::` is two groups or more (RFC 5321, section 4.1.3)."""
+
 _ATOM = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _WIDE = "[\\u{80}-\\u{10FFFF}]"
 
 
-def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_IPV4}|IPv6:{_IPV6}") -> str:
+def _mail(atom: str, quoted: str, letter: str, addresses: str = f"{_MAIL_IPV4}|{_MAIL_IPV6}") -> str:
     """Return a pattern for the grammar of RFC 5321, section 4.1.2, which has no bounds on lengths. The bounds
     of section 4.5.3.1 are not asserted."""
     local = f'(?:{atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e])*")'
@@ -107,7 +112,7 @@ def _bounded_mail(atom: str, quoted: str, letter: str) -> str:
     """Return a pattern for the same grammar with the bounds of section 4.5.3.1: 64 characters before the
     ``@`` (31 if they are quoted, because each may be written as two), and a host name after it."""
     local = f'(?:(?=[^@]{{1,64}}@){atom}+(?:\\.{atom}+)*|"(?:{quoted}|\\\\[\\x20-\\x7e]){{0,31}}")'
-    return f"{local}@(?:{_host(letter)}|\\[{_IPV4}\\])"
+    return f"{local}@(?:{_host(letter)}|\\[{_MAIL_IPV4}\\])"
 
 
 _IRI_RANGES = "\\u{A0}-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
@@ -186,7 +191,7 @@ _WITHOUT_LIMITS = {
 }
 """Languages that contain all texts of a format, and more."""
 
-_UNDER_LENGTHS = {name: _mail(*parts, _IPV4) for name, parts in _MAILS.items()}
+_UNDER_LENGTHS = {name: _mail(*parts, _MAIL_IPV4) for name, parts in _MAILS.items()}
 _UNDER_LENGTHS |= {name: _uri(*parts, "") for name, parts in _URIS.items()}
 """Replacements for formats if lengths are bounded: IPv6 addresses would take 150 states for each length."""
 
