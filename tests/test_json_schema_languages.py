@@ -276,6 +276,8 @@ FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
         ["a", "@b", "a@-b", "a@", "a@[256.0.0.1]", "a@[0000.0.0.1]", "a@[IPv6:1:2:3:4:5:6:7::]",
          "a@[IPv6:1::3:4:5:6:7:8]", "a@[IPv6:1:2:3:4:5::127.0.0.1]"],
     ),
+    "idn-hostname": (["\u00fc.\u6f22"], ["a\u3002b", "a\uff0eb", "a\uff61b", "\u00b6"]),
+    "idn-email": (["\u0080@\u00fc"], ["a@\u00fc\u3002b", "a@\uff61", "a@\u0080"]),
     "uri": (["http://a.b/c?d#e", "mailto:x@y", "urn:a:b", "http://[::1]:80/"], ["//a", "/x", "a b:c", ""]),
     "uri-reference": (["/x", "a", "", "#f", "?q", "//h/p"], ["\\a", " "]),
     "iri": (

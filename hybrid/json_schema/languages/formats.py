@@ -153,13 +153,13 @@ def _template() -> str:
 
 _HOST_LETTERS = {
     "hostname": "[A-Za-z0-9]",
-    "idn-hostname": "[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{10FFFF}]",
+    "idn-hostname": "[A-Za-z0-9\\u{B7}-\\u{3001}\\u{3003}-\\u{FEFE}\\u{FF10}-\\u{FF60}\\u{FF62}-\\u{10FFFF}]",
 }
 
 _QUOTED = "[\\x20\\x21\\x23-\\x5b\\x5d-\\x7e]"
 _MAILS = {
-    "email": (_ATOM, _QUOTED, "[A-Za-z0-9]"),
-    "idn-email": (f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", "[A-Za-z0-9\\u{80}-\\u{10FFFF}]"),
+    "email": (_ATOM, _QUOTED, _HOST_LETTERS["hostname"]),
+    "idn-email": (f"(?:{_ATOM}|{_WIDE})", f"(?:{_QUOTED}|{_WIDE})", _HOST_LETTERS["idn-hostname"]),
 }
 _URIS = {
     "uri": ("", True), "uri-reference": ("", False), "iri": (_IRI_CHARACTERS, True),
