@@ -102,3 +102,14 @@ def test_the_wider_language_has_all_texts_of_a_format(name: str, bounds: tuple[b
     assert combine([narrow, wide], lambda signs: signs[0] and not signs[1], 20_000).is_empty or (
         name in ("hostname", "idn-hostname") and bounds[1] == 20
     )
+
+
+def test_a_greatest_length_that_no_text_exceeds_splits_no_other_language() -> None:
+    """The second branch was split at 2,000 characters, which took too many states."""
+    for branch in ({"maxLength": 2000, "format": "date"}, {"maxLength": 2000, "pattern": "^[0-9]{3}$"}):
+        long_uri, short_text = f"a:{'b' * 3000}", "2020-01-01" if "format" in branch else "123"
+        schema = {"anyOf": [branch, {"format": "uri"}]}
+        assert texts(schema, long_uri, short_text, "x") == [True, True, False]
+    mail = {"format": "email", "maxLength": 400}  # its language has fewer texts than the format
+    long_mail = f"a@{'.'.join(['b' * 50] * 9)}"
+    assert texts({"type": "string", "not": mail}, long_mail, "a@b", "x") == [True, False, True]

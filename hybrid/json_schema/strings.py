@@ -130,19 +130,32 @@ class Strings:
     def clauses(self, location: Location) -> list[Formula]:
         """Return what the keywords of a location require of strings."""
         schema, formulas = location.schema, self._formulas
-        clauses = []
-        if "minLength" in schema:
-            clauses.append(self.longer(count_of(location, "minLength")))
-        if "maxLength" in schema:
-            clauses.append(formulas.negation(self.longer(count_of(location, "maxLength") + 1)))
+        languages = []
         if "pattern" in schema:
-            clauses.append(self.pattern(location, "pattern", schema["pattern"]))
+            languages.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
             name = schema["format"] if isinstance(schema["format"], str) else ""
             if name in NOT_REGULAR:
                 self.not_asserted.append(location.pointer)
-            clauses += self._format(location, name)
-        return clauses
+            languages += self._format(location, name)
+        lengths = []
+        if "minLength" in schema:
+            lengths.append(self.longer(count_of(location, "minLength")))
+        if "maxLength" in schema:
+            most = count_of(location, "maxLength")
+            if not any(self._is_within(one, most) for one in languages):
+                lengths.append(formulas.negation(self.longer(most + 1)))
+        return lengths + languages
+
+    def _is_within(self, formula: Formula, most: int) -> bool:
+        """Whether all texts of a language are known to have at most this many characters."""
+        if formula.op != "atom":
+            return False
+        source = formula.args[1]
+        if source[0] == "words":
+            return all(len(text) <= most for text in source[1])
+        longest = self._automata[source].longest
+        return source not in self._formats and longest is not None and longest <= most
 
     def _format(self, location: Location, name: str) -> list[Formula]:
         """Return what a format requires of strings."""
