@@ -1,29 +1,21 @@
 """Bitmasks and batches: which rows are written, which are left alone, and which arguments are refused.
 
-What: rows of bitmasks of every layout, and rows filled by several threads; on
-every strategy.
+What: rows of bitmasks of every layout, on every strategy.
 When: after any change of the matcher, the batch matcher or the gather.
 Limits: small synthetic vocabularies.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from equivalence import BitmaskError, Vocabulary
-from hybrid import (
-    GrammarCompiler,
-    GrammarMatcher,
-    allocate_token_bitmask,
-    apply_token_bitmask_inplace,
-)
+from equivalence import BitmaskError
+from hybrid import allocate_token_bitmask, apply_token_bitmask_inplace
 from hybrid.testing.mask_comparison import bits_of
 from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides
 
@@ -81,34 +73,6 @@ def test_a_row_of_a_view_is_written_where_it_lies(
     except BitmaskError:
         expected[:] = 7
     assert (whole == expected).all()
-
-
-def test_threads_fill_rows_of_one_bitmask(strategy: str) -> None:
-    vocabulary = Vocabulary.from_bytes(
-        [bytes([byte]) for byte in range(256)] + [b"ab", b'": ', b"]}", b""], stop_token_ids=259
-    )
-    compiled = GrammarCompiler(vocabulary, strategy=strategy).compile_builtin_json_grammar()
-    texts = ["", "{", '{"a', '{"a": ', "[1", "[1, ", "[true", '["\\u12']
-    matchers = [GrammarMatcher(compiled) for _ in texts]
-    expected = allocate_token_bitmask(len(texts), vocabulary.size)
-    for row, (matcher, text) in enumerate(zip(matchers, texts, strict=True)):
-        assert matcher.accept_string(text)
-        matcher.fill_next_token_bitmask(expected, row)
-    bitmask = allocate_token_bitmask(len(texts), vocabulary.size)
-    start = threading.Barrier(len(texts))
-
-    def fill_often(row: int) -> bool:
-        start.wait()
-        for _ in range(100):
-            bitmask[row] = 0x55555555
-            matchers[row].fill_next_token_bitmask(bitmask, row)
-            if not bitmask[row].equal(expected[row]):
-                return False
-        return True
-
-    with ThreadPoolExecutor(len(texts)) as pool:
-        assert all(pool.map(fill_often, range(len(texts))))
-    assert bitmask.equal(expected)
 
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)

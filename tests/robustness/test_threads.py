@@ -93,11 +93,13 @@ def test_threads_share_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {(name, schema): first_mask(alone[name], schema) for name in MEANINGS for schema in SCHEMAS}
     narrow = GrammarCompiler(VOCABULARY, budget=Budget(table_bytes=1 << 18))
     roomy, on_demand = GrammarCompiler(VOCABULARY), GrammarCompiler(VOCABULARY, on_demand=True)
+    on_engines = [GrammarCompiler(VOCABULARY, strategy=name) for name in ("representatives", "engine")]
     pairs: list[tuple[CompiledGrammar, CompiledGrammar]] = [
         (narrow.compile_builtin_json_grammar(), roomy.compile_builtin_json_grammar()),
         (on_demand.compile_builtin_json_grammar(), roomy.compile_builtin_json_grammar()),
         (shared["json-schema"].compile_json_schema(UNIQUE), alone["json-schema"].compile_json_schema(UNIQUE)),
         (on_demand.compile_lark(LARK), roomy.compile_lark(LARK)),
+        *((one.compile_builtin_json_grammar(), roomy.compile_builtin_json_grammar()) for one in on_engines),
     ]
     followed = [(*pair, DraftModel(pair[0])) for pair in pairs]
 
