@@ -7,7 +7,6 @@ without text, stop ids that are text or named. `tests.test_token_ids` covers wha
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +18,7 @@ from equivalence import GrammarError, UnsupportedGrammar
 from equivalence.network import dialect
 from equivalence.network.features import features_of
 from equivalence.network.grammar_reader import read_grammar
-from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
-from tests.matchers import mask_of, taken_by
+from hybrid import GrammarCompiler, Vocabulary
 from tests.robustness.fuzz.grammars import Drawn
 from tests.robustness.fuzz.inputs import Case
 from tests.robustness.fuzz.run import run_case
@@ -117,15 +115,7 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
 @pytest.mark.parametrize("name", ["lookahead", "wrong lookahead"])
 def test_representatives_follow_accept_token(name: str) -> None:
     """They must ignore the lookahead assertions that sharpen XGrammar's masks, some of them wrongly."""
-    compiled = GrammarCompiler(VOCABULARY, strategy="representatives").compile_grammar(parse(name))
-    rng = random.Random(name)
-    for _ in range(25):
-        matcher = GrammarMatcher(compiled)
-        for _ in range(8):
-            found = mask_of(matcher)
-            assert found == taken_by(matcher)
-            if not found or not matcher.accept_token(rng.choice(found)) or matcher.is_terminated():
-                break
+    walk("ebnf", EBNF[name], VOCABULARY, ["representatives", "auto"])
 
 
 @pytest.mark.parametrize("strategy", ["auto", "representatives", "engine"])
