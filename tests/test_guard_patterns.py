@@ -97,6 +97,7 @@ def test_ordinary_patterns_are_quick(pattern: str) -> None:
         ("", 0), ("abc", 3), ("a|bc|", 3), ("(a(b|c){2}){3}", 15), ("a{2,}", 2), ("a{,4}", 4),
         ("a{3}{4}", 12), (r"\d\.\u0041{2}", 8), ("[]a]{2}[^]]", 3), ("(?:a|(?<n>b)){2}", 4), ("a{b}", 4),
         ("(a(b", 2), ("a)b", 3), ("a{1000}", 2), ("[", 1), ("\\", 1), ("(?i:a){2}", 2), ("*a", 2),
+        (r"\u{20000}{2}", 2), (r"\\u{3}", 4),
     ],
 )  # fmt: skip
 def test_patterns_are_read_roughly(pattern: str, positions: int) -> None:

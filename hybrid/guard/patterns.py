@@ -40,6 +40,7 @@ MOST = 1e12
 
 _QUANTIFIER = re.compile(r"(?:\{(?=\d|,\d)(\d{0,9})(,?)(\d{0,9})\}|([*+?]))[?+]?")
 _COUNTED = re.compile(r"(?:(?<=([)}?*+])))?\{(\d{0,9}),?(\d{0,9})\}")
+_CODE_POINT = re.compile(r"u\{[0-9A-Fa-f]+\}")
 _GROUP = re.compile(r"\?(?:P?<[A-Za-z_]\w*>|<?[=!]|[:>]|[a-zA-Z-]*:)")
 _CLASS = re.compile(r"\[(\^?)(\]?(?:\\.|[^\]\\])*)\]?", re.DOTALL)
 _RANGE = re.compile(r"(\\.|.)-(\\.|.)", re.DOTALL)
@@ -134,8 +135,9 @@ def pattern_size(pattern: str) -> Size:
             assert found is not None
             part, at = _of_class(found[1], found[2]), found.end()
         elif character == "\\":
-            part = _ESCAPES.get(pattern[at : at + 1], _LITERAL)
-            at += 1
+            found = _CODE_POINT.match(pattern, at)
+            part = _OTHER if found else _ESCAPES.get(pattern[at : at + 1], _LITERAL)
+            at = found.end() if found else at + 1
         else:
             part = _ANY if character == "." else _LITERAL if character < "\x80" else _OTHER
         while at < len(pattern) and (found := _QUANTIFIER.match(pattern, at)):
