@@ -21,6 +21,8 @@ from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.network import build, build_network, foreign, optimised
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.vocabulary import Vocabulary
+from hybrid import GrammarCompiler, GrammarMatcher
+from tests.matchers import mask_of, taken_by
 from tests.test_interrupts import interrupted
 from tests.test_network import SMALL, arrays, assert_same_classes, network, strings
 
@@ -61,6 +63,22 @@ def test_tag_dispatch_calls_rules_of_the_grammar() -> None:
     # ">" needs one open "a", "b>" too, "b>>" two; text may go on with anything but what a rule must read
     assert len({found[1], found[2], found[4], found[6]}) == 4
     assert -1 not in found
+
+
+@pytest.mark.parametrize("loop", [True, False])
+def test_a_dispatch_on_the_empty_text_may_be_empty(loop: bool) -> None:
+    dispatch = {"type": "dispatch", "rules": [["", {"type": "const_string", "value": "x"}]], "loop": loop}
+    elements = [dispatch, dispatch, {"type": "const_string", "value": "."}]
+    tag = {"type": "structural_tag", "format": {"type": "sequence", "elements": elements}}
+    vocabulary = Vocabulary.from_bytes([b"x", b"y", b".", b"x.", b"</s>"], stop_token_ids=[4])
+    plain = xgrammar.GrammarCompiler(vocabulary.tokenizer_info).compile_structural_tag(tag)
+    compiled = GrammarCompiler(vocabulary, strategy="classifier").compile_structural_tag(tag)
+    for text in [b"", *strings("xy.", 3)]:
+        truth, ours = xgrammar.GrammarMatcher(plain), GrammarMatcher(compiled)
+        taken = truth.accept_string(text)
+        assert ours.accept_string(text) == taken, text
+        if taken:
+            assert mask_of(ours) == taken_by(truth, vocabulary.size), text
 
 
 def test_equal_tag_dispatches_are_made_once() -> None:

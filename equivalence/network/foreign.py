@@ -233,8 +233,24 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
             else:
                 raise UnsupportedGrammar(f"an automaton of XGrammar has an edge of type {kind}")
             edges[place, 1:3] = edge_types.CALL, callee
-        automata.append((edges, n_states))
+        may_be_empty = number in grammar[serial.MAY_BE_EMPTY]
+        automata.append(_with_empty_text(edges, n_states) if may_be_empty else (edges, n_states))
     return ForeignRule(tuple(automata), tuple(repeats))
+
+
+def _with_empty_text(edges: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:
+    """An automaton that also accepts the empty text, and its number of states.
+
+    XGrammar takes every tag dispatch for a rule that may be empty. But if a tag is the empty text, its
+    automaton begins where it calls, which is no end.
+    """
+    if ((edges[:, 0] == 0) & (edges[:, 1] == edge_types.EMPTY) & (edges[:, 4] == 1)).any():
+        return edges, n_states
+    moved = edges.copy()  # other edges may lead to the first state
+    for end in (0, 4):
+        moved[edges[:, end] == 0, end] = n_states
+    begin = [[0, edge_types.EMPTY, 0, 0, target] for target in (1, n_states)]
+    return np.concatenate([np.array(begin, np.int64), moved]), n_states + 1
 
 
 def _refuse_shared_counts(edges: NDArray[np.int64], n_states: int, details: list[int]) -> None:
