@@ -431,3 +431,13 @@ def test_matchers_take_compiled_grammars_of_xgrammar() -> None:
     assert gone() is None, "what was made of it keeps it"
     with pytest.raises(ValueError, match="compile it first"):
         xgr.GrammarMatcher(EBNF)
+
+
+def test_what_xgrammar_has_optimised_is_not_read_with_its_automata() -> None:
+    """It took 24 s and gigabytes for a schema of 90 KB: the text has all automata once for each rule."""
+    schema = {"properties": {f"key {number}": {"type": "array"} for number in range(40)}}
+    plain = xgrammar.GrammarCompiler(INFO, max_threads=1).compile_json_schema(schema)
+    ours = xgr.wrap(plain, tokenizer_info=INFO)
+    assert isinstance(ours.hybrid.grammar, xgrammar.Grammar)
+    assert 10 * len(ours.hybrid.grammar.serialize_json()) < len(plain.grammar.serialize_json())
+    walk_alike(xgr.GrammarMatcher(ours), xgrammar.GrammarMatcher(plain), random.Random(1), 30)

@@ -143,6 +143,7 @@ def taken_over(
         **options: options of `hybrid.GrammarCompiler`.
     """
     info = plain.tokenizer_info if tokenizer_info is None else tokenizer_info
-    grammar = plain.grammar
+    # a copy, which is not optimised: XGrammar writes all automata of an optimised grammar once for each rule
+    grammar = xgrammar.Grammar.union(plain.grammar)
     compiled = BaseCompiler(info, options)._compile(lambda compiler: compiler.compile_grammar(grammar))
     return CompiledGrammar(compiled, info, plain)
