@@ -261,6 +261,28 @@ def test_a_limit_that_takes_too_much_is_lost_by_name() -> None:
     assert mask_of(matcher) == mask_of(plain)
 
 
+def test_a_draft_that_takes_too_much_does_not_lose_the_limit(strategy: str) -> None:
+    matcher = matcher_of(SCHEMA, strategy)
+    matcher.limit_tokens(15)
+    expected, restrict = mask_of(matcher), Completion.restrict
+
+    def failing(completion: Completion, text: bytes, *arguments: Any) -> Any:
+        if text:
+            raise BudgetExceeded("a token limit needs more than 9 bytes")
+        return restrict(completion, text, *arguments)
+
+    bitmask = allocate_token_bitmask(2, VOCABULARY.size)
+    with mock.patch.object(Completion, "restrict", failing):
+        assert BatchGrammarMatcher.batch_fill_draft_bitmask([matcher], bitmask, [[TOKEN[b'{"']]]) == [1]
+        assert matcher.tokens_left == 15 and matcher.limit_error is None
+        assert mask_of(matcher) == expected
+        assert matcher.accept_token(TOKEN[b'{"'])
+        mask_of(matcher)
+        assert "more than 9 bytes" in str(matcher.fork().limit_error)
+        matcher.rollback()
+    assert matcher.tokens_left == 15 and mask_of(matcher) == expected
+
+
 def test_stop_tokens_without_text_share_what_is_known() -> None:
     compiled = GrammarCompiler(VOCABULARY).compile_json_schema(SCHEMA)
     first = compiled.completions.of((STOP,))

@@ -409,7 +409,7 @@ class GrammarMatcher(Calls):
     @property
     def limit_error(self) -> str | None:
         """Why the limit of tokens can no longer be kept: a completion was too long or too expensive to
-        find."""
+        find. A rollback to an earlier place restores the limit."""
         return self._follower.limit_error if isinstance(self._follower, LimitedFollower) else None
 
     # explanations

@@ -39,7 +39,8 @@ class LimitedFollower(Follower):
         with_stop: keep one of the tokens for a stop token, if there is room for it.
 
     Attributes:
-        limit_error: why the limit can no longer be kept; None while it is kept.
+        limit_error: why the limit can no longer be kept; None while it is kept. Taking back the step before
+            the error removes it: a draft must not cost the text its limit.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class LimitedFollower(Follower):
         self._completion, self._stops, self._for_stop = completion, stops, int(with_stop)
         self._most = self.n_steps + left
         self.limit_error: str | None = None
+        self._lost_at = 0  # the number of steps before the error
         self._place: Place | None = None
         # masks are the inner one's while more tokens are left than the second, and at most the first
         self._untouched = (-1, -1)
@@ -68,7 +70,7 @@ class LimitedFollower(Follower):
         try:
             return self._close(words) or needed
         except BudgetExceeded as error:
-            self.limit_error = str(error)
+            self.limit_error, self._lost_at = str(error), self.n_steps
         return needed
 
     def fill_by_class(self, words: Any) -> Gather | None:
@@ -124,3 +126,5 @@ class LimitedFollower(Follower):
         if self.left + steps > self._untouched[0]:
             self._untouched = (-1, -1)  # it is before the place for which that was computed
         super().rollback(steps)
+        if self.n_steps < self._lost_at:
+            self.limit_error = None
