@@ -254,13 +254,16 @@ def is_allowed(state: State, token: int, left: int | None = None) -> bool:
     matcher = state.matcher
     if matcher.compiled_grammar.strategy != "classifier":  # an engine's token budgets cannot be rolled back
         twin = matcher.fork()
-        return twin.accept_token(token) and _can_complete(twin, left)
-    taken = matcher.accept_token(token)
-    if not taken:
+        if not twin.accept_token(token):
+            return False
+        is_completable = _can_complete(twin, left)
+    elif matcher.accept_token(token):
+        is_completable = _can_complete(matcher, left)
+        matcher.rollback(1)
+    else:
         return False
-    is_completable = _can_complete(matcher, left)
-    matcher.rollback(1)
-    return is_completable
+    # if the text may not end in time, whatever follows, its mask is made without the limit
+    return is_completable or left is None or not matcher.can_complete_within(left)
 
 
 def _can_complete(matcher: Any, left: int | None) -> bool:

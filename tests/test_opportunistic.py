@@ -121,6 +121,23 @@ def test_the_distribution_of_a_step(given: float | Sampling) -> None:
     assert torch.special.gammaincc(half, torch.tensor(distance / 2, dtype=torch.float64)) > 1e-4
 
 
+@pytest.mark.parametrize("strategy", ["classifier", "engine"])
+def test_the_distribution_where_a_limit_cannot_be_kept(strategy: str) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"ab", b"c", b"d", b""], stop_token_ids=5)
+    grammar = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar('root ::= "d" | "c" [ab]{9}')
+    count, sampling = 2_000, Sampling(1.0, top_k=2)
+    options = {"max_new_tokens": 3, "prompt_length": 1}
+    rows = torch.tensor([[0, 3]]).expand(count, -1)  # a "c", which a mask would forbid
+    logits = torch.tensor([[2.0, 0.0, -1.0, 1.5, 1.0, 0.0]])
+    processor = GrammarLogitsProcessor(grammar, opportunistic=sampling, **options)
+    torch.manual_seed(4)
+    masked = processor(rows, logits.expand(count, -1))
+    expected = warped(GrammarLogitsProcessor(grammar, **options)(rows[:1], logits), sampling)[0]
+    found = (masked > -torch.inf).double().mean(0)
+    assert 0 < processor.refused < processor.asked == count
+    assert (found - expected).abs().max() < 0.05
+
+
 def test_what_generate_would_cut_has_no_effect(model) -> None:
     # a temperature alone changes nothing else; generate's top_k of 1 gets a single token to choose from
     torch.manual_seed(1)
