@@ -66,9 +66,11 @@ class Explainer:
 
     def singles(self, tokens: Sequence[bytes], stops: tuple[int, ...]) -> NDArray[np.int64]:
         """`singles_of`, cached for the last set of stop ids; it takes 5 ms for 131,072 tokens."""
-        if stops not in self._singles:
-            self._singles = {stops: singles_of(tokens, stops)}
-        return self._singles[stops]
+        found = self._singles.get(stops)
+        if found is None:
+            found = singles_of(tokens, stops)
+            self._singles = {stops: found}  # other threads may replace it at once
+        return found
 
     def parser(self, deadline: Deadline) -> EarleyParser | LarkReplay:
         """A new parser at the start of a text.
