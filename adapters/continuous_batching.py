@@ -9,8 +9,8 @@ computed on the CPU. `ContinuousBatchingManager` does not accept processors from
 this one to the manager's list.
 
 An error during the preparation of a batch would end all requests of the manager. So if a request cannot
-continue, because its grammar rejects a token, allows none, or takes too long, it is ended by a stop token,
-with a warning.
+continue, because its grammar has another vocabulary, rejects a token, allows none, or takes too long, it is
+ended by a stop token, with a warning.
 """
 
 from __future__ import annotations
@@ -146,7 +146,6 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
 
         Raises:
             ArgumentError: there are more requests than rows.
-            VocabularyError: a request's grammar has another vocabulary.
         """
         if len(requests_with_new_token) >= len(self._bitmask):
             raise ArgumentError(
@@ -189,7 +188,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
                 matcher.fill_next_token_bitmask(self._bitmask, row)
                 if bool((self._bitmask[row] != 0).any()):
                     return row
-        except (MatcherError, BudgetExceeded) as error:
+        except (MatcherError, BudgetExceeded, VocabularyError) as error:
             is_ended, why = False, error
         if not is_ended:
             logger.warning("request %s ends: %s", state.request_id, why)
@@ -201,6 +200,7 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
 
         Raises:
             MatcherError: the grammar rejects that.
+            VocabularyError: the grammar has another vocabulary.
         """
         # a request that lost its cache starts again, with what it had generated as the end of its prompt
         begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
@@ -213,9 +213,8 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             if grammar.vocabulary.fingerprint not in self._alike:
                 if not self._vocabulary.has_same_ids(grammar.vocabulary):
                     raise VocabularyError(
-                        f"request {state.request_id} has a grammar over {grammar.vocabulary}, but the "
-                        f"others are over {self._vocabulary}; compile all grammars with one "
-                        "GrammarCompiler"
+                        f"its grammar is over {grammar.vocabulary}, but the others are over "
+                        f"{self._vocabulary}; compile all grammars with one GrammarCompiler"
                     )
                 self._alike.add(grammar.vocabulary.fingerprint)
             known = _Request(grammar, GrammarMatcher(grammar), [])

@@ -33,7 +33,7 @@ from adapters.grammars import compiled_grammars
 from adapters.opportunistic import Sampling, first_choices, keep_only, sampling_from, second_choices
 from adapters.score_rows import HistoryError, NoAllowedToken, RejectedToken
 from equivalence.arguments import integer, integer_from, integers
-from equivalence.errors import ArgumentError, BatchError, MatcherError
+from equivalence.errors import ArgumentError, BatchError, BudgetExceeded, MatcherError
 from hybrid import GrammarMatcher, allocate_token_bitmask
 from hybrid.healing import HealingMatcher
 from hybrid.values.arguments import stop_ids
@@ -77,7 +77,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             search adds under ``do_sample=True`` are recognised and ended in both cases.
         max_new_tokens: the number that is passed to `generate`, too. Then every row is complete within this
             number of tokens, because tokens that leave no room for the rest are masked out. A warning says
-            if the search for a text that short was given up, so that rows may be cut off. None: no limit.
+            if the search for a text that short was given up, so that a row may be cut off. None: no limit.
         prefix: text or bytes with which the generated text begins before the grammar starts: what
             `hybrid.healing.heal` has removed from a prompt. One for all prompts, or a list with one for
             each.
@@ -492,6 +492,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 return
             except MatcherError:
                 pass  # the row has a token that was masked out, such as a draft that will be rejected
+            except BudgetExceeded as error:
+                warnings.warn(f"the text of row {index} may be cut off: {error}", stacklevel=3)
         state.matcher.fill_next_token_bitmask(bitmask, index)
 
     def _text(self, tokens: Iterable[int]) -> str:

@@ -154,6 +154,11 @@ def test_requests_that_cannot_go_on_are_ended(caplog):
         assert _allowed(processor, _state("a", _ids("x"))) == [[EOS]]
     assert "request a ends: its grammar rejects token" in caplog.text
     assert _allowed(processor, _state("b", [*_ids("yes"), EOS])) == [[EOS]]
+    other = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).compile_regex("a")
+    with caplog.at_level(logging.WARNING, "adapters"):
+        ended, fine = _allowed(processor, _state("c", [], grammar=other), _state("d", []))
+    assert (ended, fine) == ([EOS], expected_ids(WORDS, []))
+    assert "request c ends: its grammar is over" in caplog.text
 
 
 def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
@@ -204,9 +209,6 @@ def test_arguments_are_checked():
     few = BatchingGrammarProcessor(JSON, most_requests=1)
     with pytest.raises(ArgumentError, match="a batch has 2 requests, but the limit is 1"):
         few.prepare_tensor_args([_state("a", []), _state("b", [])])
-    other = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)).compile_regex("a")
-    with pytest.raises(VocabularyError, match="request a has a grammar over"):
-        few.prepare_tensor_args([_state("a", [], grammar=other)])
     with pytest.raises(VocabularyError, match="the scores have 3 columns"):
         few(torch.ones(1, 3), torch.ones(1, dtype=torch.int32))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 
 from adapters.transformers import GrammarLogitsProcessor, RejectedToken
-from equivalence.errors import ArgumentError, UnsupportedGrammar
+from equivalence.errors import ArgumentError, BudgetExceeded, UnsupportedGrammar
 from hybrid import GrammarMatcher
+from hybrid.completion.completion import Completion
 from tests.generating import ANYTHING, COMPILER, EOS, JSON, PAD, TOKENIZER, WORDS, call, ids
 from tests.test_transformers import WAYS
 
@@ -80,3 +83,14 @@ def test_the_last_tokens_close_what_is_open():
     assert letter in call(processor, [9, opening, opening, opening])[0]
     with pytest.raises(RejectedToken):
         call(processor, [9, closing])
+
+
+def test_a_row_whose_completion_takes_too_much_goes_on_with_plain_masks(monkeypatch):
+    opening, closing = (TOKENIZER.convert_tokens_to_ids(one) for one in "[]")
+    processor = GrammarLogitsProcessor(DEEP, max_new_tokens=2, prompt_length=1)
+    call(processor, [9])
+    assert call(processor, [9, opening]) == [[closing]]
+    error = BudgetExceeded("a token limit needs more than 9 bytes")
+    monkeypatch.setattr(Completion, "restrict", Mock(side_effect=error))
+    with pytest.warns(UserWarning, match="row 0 may be cut off: a token limit needs more than 9 bytes"):
+        assert opening in call(processor, [9, opening])[0]
