@@ -194,6 +194,19 @@ def test_a_task_whose_process_ends_begins_again(process: int, how: str) -> None:
     assert pid() != process
 
 
+def test_blocked_signals_do_not_hide_the_end_of_a_child() -> None:
+    """A server may block all signals before it starts its threads. The process inherits that."""
+    worker.close()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    try:
+        with pytest.raises(worker.Died, match="SIG"):
+            worker.run(schema_task(DEEP), Deadline(60), "a task")
+        assert not children(pid())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        worker.close()
+
+
 def test_an_error_says_if_the_process_had_not_started() -> None:
     worker.close()
     with pytest.raises(BudgetExceeded, match="in this phase: the start of another process, for a task"):

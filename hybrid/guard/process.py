@@ -320,6 +320,8 @@ def main() -> None:
     # Ctrl-C in the terminal is for the program that started this process; when that stops, its end of the
     # socket is closed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # that program may have blocked signals; without SIGCHLD, the ends of children would not be noticed
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     control = socket.socket(fileno=os.dup(0))
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
