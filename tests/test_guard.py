@@ -244,6 +244,22 @@ def test_without_a_process_estimates_decide(monkeypatch: pytest.MonkeyPatch) -> 
         guard.convert(schema_request(DEEP), Deadline(1))
 
 
+@pytest.mark.parametrize("lacking", ["files", "threads"])
+def test_without_files_or_threads_estimates_decide(process: int, lacking: str) -> None:
+    with pytest.MonkeyPatch.context() as changed:
+        if lacking == "files":
+            changed.setattr("socket.socketpair", Mock(side_effect=OSError(24, "Too many open files")))
+        else:
+            worker.close()
+            changed.setattr(
+                threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread"))
+            )
+        with pytest.raises(BudgetExceeded, match=r"cannot run in another process.*(open files|new thread)"):
+            Guard(Budget()).convert(schema_request(SLOW), Deadline(1))
+        Guard(Budget()).lark('start: "a"', "start", Deadline(60))
+    works()
+
+
 def test_errors_of_the_process_are_not_wrapped_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "run", Mock(side_effect=worker.Died(11)))
     wanted = Wanted(xgrammar.Grammar.from_ebnf('root ::= "a"').serialize_json(), 1000, "(" * 5000)

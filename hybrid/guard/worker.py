@@ -137,7 +137,12 @@ class _Process:
                 self._process = subprocess.Popen(
                     [sys.executable, "-I", protocol.__file__], stdin=theirs.fileno(), close_fds=True
                 )
-        threading.Thread(target=self._start, args=(setup,), name="equimask-guard", daemon=True).start()
+        starting = threading.Thread(target=self._start, args=(setup,), name="equimask-guard", daemon=True)
+        try:
+            starting.start()
+        except RuntimeError as error:
+            self.end()
+            raise Unavailable(f"it cannot be started ({error})") from error
 
     def _start(self, setup: dict[str, Any]) -> None:
         try:
@@ -155,7 +160,10 @@ class _Process:
         """Request a child for a task of this name. Return its number, and the socket to it."""
         number = next(self._numbers)
         with _opening:
-            mine, theirs = socket.socketpair()
+            try:
+                mine, theirs = socket.socketpair()
+            except OSError as error:
+                raise Unavailable(f"it cannot be reached ({error})") from error
             _open.add(mine)
             with theirs:
                 try:
