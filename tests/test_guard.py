@@ -156,7 +156,9 @@ from hybrid.guard import worker
 compiler = GrammarCompiler(Vocabulary.from_bytes([b"a", b""], stop_token_ids=1))
 while worker._process is None:
     time.sleep(0.001)
-assert worker._process.ready.wait(60) and not worker._process.failure
+while not worker._process.is_ready:
+    time.sleep(0.05)
+assert not worker._process.failure
 process = worker._process._process
 compiler.close()
 assert worker._process is None and process.poll() is not None

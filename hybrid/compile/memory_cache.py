@@ -18,8 +18,8 @@ import contextlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -37,7 +37,8 @@ class _UnderWay:
         table: see below.
 
     Attributes:
-        future: the result or error; None as long as no call waits for it.
+        found: the result or error; None until then.
+        waiting: a queue for each call that waits, which gets an item when `found` is set.
         deadline: the deadline of the compilation, which ends when `asked` ends. It is cancelled when no call
             wants the grammar any more.
         n_callers: number of calls that want it.
@@ -45,7 +46,8 @@ class _UnderWay:
     """
 
     def __init__(self, asked: Deadline, table: dict[Any, _UnderWay]) -> None:
-        self.future: Future[CompiledGrammar] | None = None
+        self.found: CompiledGrammar | BaseException | None = None
+        self.waiting: list[SimpleQueue[None]] = []
         # `asked.left` is 0 if only that call was cancelled
         self.deadline = Deadline(None if asked.ends is None else asked.ends - now())
         self.n_callers = 1
@@ -53,14 +55,10 @@ class _UnderWay:
 
     def give(self, found: CompiledGrammar | BaseException) -> None:
         """Set the result or error, unless that was done before. Later calls do not find this object."""
-        future = self.future
-        if future is None:
-            return
-        with contextlib.suppress(InvalidStateError):
-            if isinstance(found, BaseException):
-                future.set_exception(found)
-            else:
-                future.set_result(found)
+        if self.found is None:
+            self.found = found
+        for done in self.waiting:
+            done.put(None)
 
 
 Count = Callable[[str], None]
@@ -134,7 +132,9 @@ class MemoryCache:
                     elif key in self._under_way:
                         under_way = self._under_way[key]
                         under_way.n_callers += 1
-                        under_way.future = under_way.future or Future()
+                        # Ctrl-C may leave the lock of a `Future` or `Event` locked: Python functions take it
+                        done: SimpleQueue[None] = SimpleQueue()
+                        under_way.waiting.append(done)
                     else:
                         mine = self._under_way[key] = _UnderWay(asked, self._under_way)
                 if known is not None:
@@ -145,7 +145,7 @@ class MemoryCache:
                 if mine is not None:
                     return self._compute(key, mine, compile_it, asked, count)
                 assert under_way is not None
-                found = self._wait(under_way, asked, count)
+                found = self._wait(under_way, done, asked, count)
             except BaseException as error:
                 # after any error, even Ctrl-C: no call may wait for a grammar that no thread compiles
                 if mine is not None:
@@ -177,27 +177,27 @@ class MemoryCache:
         finally:
             del mine  # as in `get`
 
-    def _wait(self, under_way: _UnderWay, asked: Deadline, count: Count) -> CompiledGrammar | None:
+    def _wait(
+        self, under_way: _UnderWay, done: SimpleQueue[None], asked: Deadline, count: Count
+    ) -> CompiledGrammar | None:
         """The result or error of an equal call; None if its thread was interrupted."""
-        future = under_way.future
-        assert future is not None
+        with asked.when_cancelled(partial(done.put, None)):
+            # the wait may end early if the clock stood still
+            while under_way.found is None and not asked.is_over:
+                with contextlib.suppress(Empty):
+                    done.get(timeout=asked.left)
+        found = under_way.found
         try:
-            done = threading.Event()
-            future.add_done_callback(lambda _: done.set())
-            with asked.when_cancelled(done.set):
-                # the wait may end early if the clock stood still
-                while not done.wait(asked.left) and not asked.is_over:
-                    pass
-            if not future.done():
+            if found is None:
                 raise asked.error("waiting for an equal call")
-            error = future.exception()
-            if error is not None and not isinstance(error, Exception):
+            if isinstance(found, BaseException) and not isinstance(found, Exception):
                 return None
             count("shared")
-            return future.result()
+            if isinstance(found, Exception):
+                raise found
+            return found
         finally:
-            del future, under_way  # as in `get`
-            error = None
+            del found, under_way  # as in `get`
 
     def _withdraw(self, key: Any, under_way: _UnderWay) -> None:
         """Record that a call no longer wants the grammar. If none does, give the compilation up; later calls

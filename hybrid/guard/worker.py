@@ -26,6 +26,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from equivalence import forks
@@ -37,6 +38,9 @@ FEWEST, MOST = 2, 8
 
 START_SECONDS = 30.0
 """How long the process may take to start on a busy machine."""
+
+START_POLL_SECONDS = 0.005
+"""Interval between two looks whether the process has started."""
 
 WAIT_SECONDS = 0.05
 """Interval between two checks of the deadline while a task waits for its turn."""
@@ -117,7 +121,7 @@ class _Process:
     need not wait longer than their deadlines."""
 
     def __init__(self) -> None:
-        self.ready = threading.Event()
+        self.is_ready = False
         self.failure = ""
         self.knows_lark = False
         self.is_ended = False
@@ -154,7 +158,7 @@ class _Process:
             self.failure = f"it did not start ({type(error).__name__}: {error})"
             self.end()
         finally:
-            self.ready.set()
+            self.is_ready = True
 
     def submit(self, name: str) -> tuple[int, socket.socket]:
         """Request a child for a task of this name. Return its number, and the socket to it."""
@@ -198,7 +202,7 @@ class _Process:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         assert self._process is not None
-        if not self.ready.is_set():  # it reads no message before it has loaded XGrammar's library
+        if not self.is_ready:  # it reads no message before it has loaded XGrammar's library
             self._process.kill()
         try:
             self._process.wait(1.0)
@@ -223,10 +227,13 @@ _open: weakref.WeakSet[_Process | socket.socket] = weakref.WeakSet()
 """The processes and sockets that a forked process must not keep."""
 
 _running: set[object] = set()
-_free_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
-_free = threading.Condition(_free_lock)
-"""Notifies waiting tasks when a running one leaves `_running`. Wherever Ctrl-C interrupts, a turn is either
-in that set or not."""
+_waiting: dict[SimpleQueue[None], None] = {}
+"""A queue for each task that waits. When a running one leaves `_running`, the first of these gets an item.
+
+Ctrl-C may leave the lock of a `threading.Condition` or `threading.Event` locked, because Python functions
+take it."""
+
+_free_lock = forks.registered(threading.Lock(), forks.Order.BRIEF)  # of both
 
 
 def is_available() -> bool:
@@ -312,22 +319,30 @@ def children() -> int:
 @contextlib.contextmanager
 def _turn(deadline: Deadline, phase: str) -> Iterator[None]:
     turn, most = object(), 0
+    wakes: SimpleQueue[None] = SimpleQueue()
     try:
         while True:
-            with _free:
+            with _free_lock:
                 if len(_running) < max(most, FEWEST):
                     _running.add(turn)
                     break
                 if most:
-                    left = deadline.left
-                    _free.wait(WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
+                    _waiting[wakes] = None
+            if most:
+                left = deadline.left
+                with contextlib.suppress(Empty):
+                    wakes.get(timeout=WAIT_SECONDS if left is None else min(left, WAIT_SECONDS))
             most = most or children()
             deadline.check(phase)
         yield
     finally:
-        with _free:
-            _running.discard(turn)
-            _free.notify()
+        _running.discard(turn)  # first, so that no Ctrl-C comes before it; the rest may be left out
+        with _free_lock:
+            _waiting.pop(wakes, None)
+            if _waiting:
+                first = next(iter(_waiting))
+                del _waiting[first]
+                first.put(None)
 
 
 def _current() -> _Process:
@@ -347,8 +362,9 @@ def _current() -> _Process:
 
 def _started(deadline: Deadline, phase: str) -> _Process:
     current = _current()
-    while not current.ready.wait(WAIT_SECONDS):
+    while not current.is_ready:
         deadline.check(f"the start of another process, for {phase}")
+        time.sleep(START_POLL_SECONDS)
     if current.failure:
         raise Unavailable(current.failure)
     return current
@@ -396,14 +412,15 @@ def _answer(task: Task, channel: socket.socket, deadline: Deadline, phase: str) 
 def _in_child() -> None:
     """After a fork, forget the process, and close the sockets whose end would tell others that a process has
     ended."""
-    global _process, _free
+    global _process
     for one in list(_open):
         if isinstance(one, _Process):
             one.forget()
         else:
             one.close()
-    _process, _free = None, threading.Condition(_free_lock)
+    _process = None
     _running.clear()
+    _waiting.clear()
 
 
 forks.in_child(_in_child)
