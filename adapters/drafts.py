@@ -27,7 +27,6 @@ from equivalence.errors import ArgumentError, BatchError, StrategyError
 from hybrid import GrammarMatcher
 from hybrid.drafts import DraftModel
 from hybrid.drafts.model import MOST_DRAFT
-from hybrid.healing import HealingMatcher
 
 COUNTED = (EosTokenCriteria, MaxLengthCriteria, MaxTimeCriteria)
 """Criteria that drafts need not be checked for: a draft has no stop token and keeps the length, and time is
@@ -52,7 +51,7 @@ class DraftCandidates(CandidateGenerator):
 
     def __init__(
         self, drafts: DraftModel, most: int = 8, *, max_length: int | None = None,
-        matcher: GrammarMatcher | HealingMatcher | None = None, learn: bool = True,
+        matcher: GrammarMatcher | None = None, learn: bool = True,
         ends: Iterable[int] = (), criteria: Iterable[Any] = (),
     ) -> None:  # fmt: skip
         self._drafts, self._most, self._max_length, self._learn = drafts, most, max_length, learn
@@ -73,7 +72,7 @@ class DraftCandidates(CandidateGenerator):
         for token in new:
             if self._is_lost or matcher.is_terminated():
                 return
-            was_inside = not isinstance(matcher, HealingMatcher) or matcher.inner is not None
+            was_inside = not matcher._unspelled
             self._is_lost = not matcher.accept_token(token)
             if self._learn and was_inside and not self._is_lost:
                 self._drafts.learn(matcher)
@@ -162,7 +161,7 @@ class GrammarDrafts:
         with_drafts = _WithCandidates(model, candidates)
         return decode(with_drafts, input_ids, generation_config=generation_config, **arguments)
 
-    def _matcher(self, processors: Iterable[Any]) -> GrammarMatcher | HealingMatcher | None:
+    def _matcher(self, processors: Iterable[Any]) -> GrammarMatcher | None:
         """Make a matcher like that of the call's `GrammarLogitsProcessor`."""
         masking = [one for one in processors if isinstance(one, GrammarLogitsProcessor)]
         if not masking:

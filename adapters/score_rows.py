@@ -46,11 +46,8 @@ def quoted(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
 def expected(state: State) -> str:
     """Return what the grammar expects where a row was refused, for messages. Empty if that takes too long, or
     if the row is still inside of a healed prefix."""
-    explain = getattr(state.matcher, "explain", None)  # a healing matcher has none
-    if explain is None:
-        return ""
     try:
-        return f"; {explain().sentence}"
+        return f"; {state.matcher.explain().sentence}"
     except BudgetExceeded:
         return ""
 

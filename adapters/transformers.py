@@ -249,7 +249,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                     why = f"the shortest text of this grammar needs {fewest} tokens"
                 raise ArgumentError(f"max_new_tokens={limit} is too small: {why}")
 
-    def new_matcher(self) -> GrammarMatcher | HealingMatcher:
+    def new_matcher(self) -> GrammarMatcher:
         """Make a new matcher like that of the first row, before any text."""
         return self._matcher(0, 1)
 
@@ -365,8 +365,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         prefix = self._prefixes[row * len(self._prefixes) // count]
         if not prefix:
             return GrammarMatcher(grammar, override_stop_tokens=self._override)
-        healing = HealingMatcher(grammar, prefix, override_stop_tokens=self._override)
-        return cast(GrammarMatcher, healing)  # it has all methods that are used here
+        return HealingMatcher(grammar, prefix, override_stop_tokens=self._override)
 
     def _move(self, generation: Generation, sources: list[State | None], host: Ids) -> list[State]:
         """Return states for the rows, made from states from which they can be reached, or else new ones."""

@@ -29,7 +29,6 @@ import hybrid
 from adapters.transformers import GrammarLogitsProcessor
 from bench.cases import CHECKOUT
 from hybrid import BudgetExceeded, GrammarCompiler, GrammarMatcher, Vocabulary
-from hybrid.healing import HealingMatcher
 from tests.byte_tokenizer import byte_tokenizer
 from tests.generating import EOS, TOKENIZER, VOCABULARY, make_model
 
@@ -182,15 +181,6 @@ def test_every_page_is_in_the_index() -> None:
     folder = CHECKOUT / "docs"
     pages = {str(path.relative_to(folder)) for path in folder.rglob("*.md")} - {"index.md"}
     assert set(re.findall(r"\]\(([^)]+\.md)\)", (folder / "index.md").read_text())) == pages
-
-
-def test_what_a_healing_matcher_lacks_is_documented() -> None:
-    lacking = {one for one in dir(GrammarMatcher) if not one.startswith("_")} - set(dir(HealingMatcher))
-    lacking -= {"explain_within", "forced_within", "remember", "remembered"}  # for other rooms
-    text = (HealingMatcher.__doc__ or "").split("it has")[1].split(", and batches")[0]
-    page = (CHECKOUT / "docs" / "drafts.md").read_text("utf-8").split("except for")[1].split(";")[0]
-    for words in (text, page):
-        assert set(re.findall(r"`(\w+)`", words)) == lacking
 
 
 # --- docs/settings.md --------------------------------------------------------------------------------------

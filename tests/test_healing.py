@@ -16,6 +16,7 @@ import torch
 
 from equivalence import ArgumentError, BitmaskError, BudgetExceeded, MatcherError, UnsupportedGrammar
 from hybrid import (
+    BatchGrammarMatcher,
     Budget,
     CompiledGrammar,
     GrammarCompiler,
@@ -23,11 +24,12 @@ from hybrid import (
     Vocabulary,
     allocate_token_bitmask,
 )
+from hybrid.device import DeviceGather
 from hybrid.healing import HealingMatcher, heal
 from hybrid.healing.matcher import MOST_PREFIX
 from hybrid.healing.token_prefixes import prefixes_of
 from tests.generating import TOKENIZER, VOCABULARY
-from tests.matchers import STRATEGIES, mask_of
+from tests.matchers import STRATEGIES, ids_of, mask_of
 
 pytestmark = pytest.mark.kernels
 
@@ -83,6 +85,50 @@ def test_behind_the_prefix_all_is_the_grammars(kind: str) -> None:
     assert matcher.left == b"x" and mask_of(matcher) == reference(compiled, b"x")
     matcher = HealingMatcher(compiled, b"")
     assert matcher.left == b"" and mask_of(matcher) == after(compiled, "")
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_batches_take_matchers_within_and_behind_the_prefix(kind: str) -> None:
+    compiled = compiled_by(kind, "object")
+    within, behind, plain = (
+        HealingMatcher(compiled, "xyz"),
+        HealingMatcher(compiled, "x"),
+        GrammarMatcher(compiled),
+    )
+    matchers, size = [within, behind, plain], VOCABULARY.size
+    assert BatchGrammarMatcher.batch_accept_string(matchers, ["x", 'x{"', '{"']) == [True] * 3
+    bitmask = allocate_token_bitmask(3, size)
+    BatchGrammarMatcher().batch_fill_next_token_bitmask(matchers, bitmask)
+    wanted = [reference(compiled, b"yz"), after(compiled, '{"'), after(compiled, '{"')]
+    assert [ids_of(row, size) for row in bitmask] == wanted
+    tokens = [wanted[0][0], wanted[1][0], wanted[2][0]]
+    assert BatchGrammarMatcher.batch_accept_token(matchers, tokens) == [True] * 3
+    with pytest.raises(MatcherError, match="only 2 were made"):
+        BatchGrammarMatcher.batch_rollback(matchers, [2, 3, 2])
+    assert behind.left == b"" and within.left == b"yz"[len(VOCABULARY.tokens[tokens[0]]) :]
+    BatchGrammarMatcher.batch_rollback(matchers, 2)
+    assert (within.left, behind.left) == (b"xyz", b"x")
+    gather = DeviceGather(size, "cpu")
+    gather.fill(matchers)
+    logits = torch.zeros(3, size)
+    gather.apply(logits)
+    wanted = [reference(compiled, b"xyz"), reference(compiled, b"x"), after(compiled, "")]
+    assert [torch.nonzero(row == 0).flatten().tolist() for row in logits] == wanted
+
+
+@pytest.mark.parametrize("kind", STRATEGIES)
+def test_the_rest_of_a_prefix_is_explained(kind: str) -> None:
+    matcher = HealingMatcher(compiled_by(kind, "object"), "xy")
+    assert matcher.accept_string("x")
+    told = matcher.explain()
+    assert told.forced == 'y{"' and told.next_bytes == frozenset(b"y") and told.sentence == "expected 'y{\"'"
+    refusal = matcher.explain_refusal('y{"a')
+    assert refusal is not None and refusal.offset == 3 and "yes" in refusal.explanation.sentence
+    with pytest.raises(MatcherError, match="b'y' is left"):
+        matcher.limit_tokens(9)
+    assert matcher.accept_string("y") and matcher.limit_tokens(9) and matcher.tokens_left == 9
+    matcher.rollback(2)
+    assert matcher.left == b"xy" and matcher.tokens_left is None
 
 
 def test_an_empty_text_is_a_step_as_in_other_matchers() -> None:

@@ -25,6 +25,7 @@ from hybrid.api.draft_rows import fill_drafts
 from hybrid.api.draft_tree import in_place, temperature_or_none, temperatures_of
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.values.arguments import encoded
+from hybrid.values.follower import check_made
 
 ONES = 0xFFFFFFFF
 """A word in which every bit is set."""
@@ -189,15 +190,15 @@ class BatchGrammarMatcher:
         for matcher, count in zip(matchers, counts, strict=True):
             sums[id(matcher)] += count
         for matcher in matchers:
-            matcher._follower.check_made(sums[id(matcher)])
+            check_made(matcher._n_steps, sums[id(matcher)])
         twins: dict[int, GrammarMatcher] = {}  # only reading again may fail
         for matcher in matchers:
-            if id(matcher) not in twins and matcher._follower.reads_again(sums[id(matcher)]):
+            if id(matcher) not in twins and matcher._reads_again(sums[id(matcher)]):
                 twin = twins[id(matcher)] = matcher.fork()
                 twin.rollback(sums[id(matcher)])
         for matcher, count in zip(matchers, counts, strict=True):
             if id(matcher) in twins:
-                matcher._follower = twins[id(matcher)]._follower
+                matcher._become(twins[id(matcher)])
             else:
                 matcher.rollback(count)
 

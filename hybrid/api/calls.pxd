@@ -13,7 +13,7 @@ cdef class CheckedBitmask:
 
 
 cdef class Calls(CheckedBitmask):
-    cdef CachedSequence sequence
+    cdef public CachedSequence sequence
     cdef object bitmask
     cdef Py_ssize_t filled
     cdef object follower

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, BitmaskError
 from equivalence.arguments import shown
-from hybrid.api.calls import Calls, count_masks
+from hybrid.api.calls import count_masks
 from hybrid.api.draft_rows import fill_trees
 
 NO_TEMPERATURE = -1.0
@@ -30,7 +30,7 @@ NO_TEMPERATURE = -1.0
 Answer = TypeVar("Answer")
 
 Matcher = Any
-"""A `hybrid.GrammarMatcher` or a `hybrid.healing.HealingMatcher`; their modules import this one."""
+"""A `hybrid.GrammarMatcher`; its module imports this one."""
 
 
 class _Tree(NamedTuple):
@@ -93,7 +93,7 @@ def traverse(
             )
         heat[:] = NO_TEMPERATURE
     late = begun + time_threshold if time_threshold > 0 else None
-    if isinstance(self, Calls) and heat is None and (late is None or time.monotonic() < late):
+    if heat is None and (late is None or time.monotonic() < late):
         children, siblings, tokens = (np.ascontiguousarray(part)[None, :] for part in parts)
         if not fill_trees([self], rows, [0], children, siblings, tokens, True, late is None):
             return True

@@ -74,6 +74,9 @@ class GrammarMatcher(Calls):
         (True, True, True)
     """
 
+    _unspelled = b""
+    """Bytes that tokens must spell before the text of the grammar begins."""
+
     def __init__(
         self,
         compiled_grammar: CompiledGrammar,
@@ -222,10 +225,18 @@ class GrammarMatcher(Calls):
         """Go back to the place after so many steps, without reading the text again, which might fail.
         `before` is a copy that was made there; None if XGrammar follows the grammar."""
         steps = self._n_steps - made
-        if before is not None and self._follower.reads_again(steps):
-            self._follower = before._follower
+        if before is not None and self._reads_again(steps):
+            self._become(before)
         else:
             self.rollback(steps)
+
+    def _reads_again(self, steps: int) -> bool:
+        """See `Follower.reads_again`."""
+        return self._follower.reads_again(steps)
+
+    def _become(self, other: GrammarMatcher) -> None:
+        """Go to the place of a copy, which is not used any more."""
+        self._follower = other._follower
 
     traverse_draft_tree = traverse
 
@@ -306,7 +317,7 @@ class GrammarMatcher(Calls):
         if self.is_terminated():
             return []
         completion = self._compiled.completions.of(self._stops)
-        tokens, self._place = completion.shortest(self._follower.text_read(), self._place)
+        tokens, self._place = completion.shortest(self._follower.text_read(), self._place, self._unspelled)
         return tokens
 
     def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
@@ -326,9 +337,8 @@ class GrammarMatcher(Calls):
         if self.is_terminated():
             return True
         completion = self._compiled.completions.of(self._stops)
-        is_completable, self._place = completion.can_complete(
-            self._follower.text_read(), self._place, left, brief
-        )
+        text = self._follower.text_read()
+        is_completable, self._place = completion.can_complete(text, self._place, left, brief, self._unspelled)
         return is_completable
 
     def fill_limited_bitmask(self, bitmask: torch.Tensor, tokens_left: int, index: int = 0) -> bool:
@@ -361,7 +371,8 @@ class GrammarMatcher(Calls):
         completion = self._compiled.completions.of(self._stops)
         needed = self._fill(mask)
         count_masks(1)
-        restricted, self._place = completion.restrict(self._follower.text_read(), self._place, left, mask)
+        text = self._follower.text_read()
+        restricted, self._place = completion.restrict(text, self._place, left, mask, self._unspelled)
         row[:] = mask
         return needed or restricted
 

@@ -23,7 +23,7 @@ from hybrid.classifier.named_ids import ReadBothWays
 from hybrid.classifier.rows import Rows
 from hybrid.representatives.follower import EngineFollower
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import Compiled, Follower, ReplaceFollower, joined
+from hybrid.values.follower import Compiled, Follower, ReplaceFollower, check_made, joined
 from hybrid.values.gather import Gather
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, StepDeadline, TooSlow, limited, seconds_of_text
 
@@ -244,7 +244,7 @@ class ClassifierFollower(CachedSequence, Follower):
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
-        self.check_made(steps)
+        check_made(self.n_steps, steps)
         left = self.n_steps - steps
         if not self.reads_again(steps):
             self.go_back(left)

@@ -60,10 +60,11 @@ class TooLong(BudgetExceeded):
 
 
 class Place(NamedTuple):
-    """The place of a text: what stands for the tables (so that it does not keep old ones), the text before
-    it, and the configuration."""
+    """The place of a text: what stands for the tables (so that it does not keep old ones), the bytes that
+    must be spelled before the text begins, the text before it, and the configuration."""
 
     tables: object
+    prefix: bytes
     text: bytes
     configuration: int
 
@@ -140,10 +141,11 @@ class Plans:
 
     def _find(self, text: bytes, before: Place | None, prefix: bytes) -> Place:
         configurations = self._configurations
-        if before is None or before.tables is not self._current or not text.startswith(before.text):
-            before = Place(self._current, b"", configurations.before(prefix))
+        known = self._current, prefix
+        if before is None or before[:2] != known or not text.startswith(before.text):
+            before = Place(*known, b"", configurations.before(prefix))
         configuration = configurations.read(before.configuration, text[len(before.text) :])
-        return Place(self._current, text, configuration)
+        return Place(*known, text, configuration)
 
     # --- plans ---
 

@@ -40,7 +40,6 @@ from hybrid.drafts import chains
 from hybrid.drafts.counts import FIRST_SLOTS, SLOT_BYTES, Counts, check_slots
 from hybrid.drafts.forced import Encode, Forced
 from hybrid.files import grammar_text
-from hybrid.healing.matcher import HealingMatcher
 from hybrid.json_schema import in_xgrammar
 from hybrid.lark.source import LarkGrammar
 from hybrid.representatives.follower import EngineFollower
@@ -133,7 +132,7 @@ class DraftModel:
 
     # ---------------------------------------------------------------- learning
 
-    def learn(self, matcher: GrammarMatcher | HealingMatcher, n_tokens: int = 1) -> None:
+    def learn(self, matcher: GrammarMatcher, n_tokens: int = 1) -> None:
         """Count the last tokens of a sequence. Call it once for each token that was chosen.
 
         Args:
@@ -175,7 +174,7 @@ class DraftModel:
 
     # ---------------------------------------------------------------- proposing
 
-    def propose(self, matcher: GrammarMatcher | HealingMatcher, most: int = 8) -> list[int]:
+    def propose(self, matcher: GrammarMatcher, most: int = 8) -> list[int]:
         """Propose likely next tokens, one after the other. The matcher does not move.
 
         Args:
@@ -241,13 +240,11 @@ class DraftModel:
         """The matcher of this grammar; None if the grammar has not started yet."""
         if matcher.__class__ is GrammarMatcher and matcher._compiled is self._compiled:
             return matcher  # the usual case
-        found = matcher.inner if isinstance(matcher, HealingMatcher) else matcher
-        known = matcher if found is None else found
-        if not isinstance(known, (GrammarMatcher, HealingMatcher)) or not self.is_of(known.compiled_grammar):
+        if not isinstance(matcher, GrammarMatcher) or not self.is_of(matcher.compiled_grammar):
             raise ArgumentError(
                 f"matcher must be one of the draft model's grammar and vocabulary, but is {shown(matcher)}"
             )
-        return found
+        return None if matcher._unspelled else matcher
 
     def is_of(self, compiled_grammar: CompiledGrammar) -> bool:
         """Whether the counts belong to this grammar: the same text and the same vocabulary."""

@@ -69,7 +69,8 @@ def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Expla
     fork = matcher.fork()
     following = _next_bytes(fork, allowed, singles, deadline)
     part = deadline.part(0.5)  # leave time to find the forced text
-    found = words.at(text, part)
+    # names are of the grammar's text, which has not begun if a prefix must be spelled
+    found = Located([], {}) if matcher._unspelled else words.at(text, part)
     if found.expected:
         expected = _held(fork, found, following, part)
     else:

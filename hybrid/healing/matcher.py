@@ -19,21 +19,20 @@ import weakref
 from collections.abc import Iterable
 from functools import partial
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import ArgumentError, MatcherError, forks
-from equivalence.arguments import flag, integer, integer_from
-from hybrid.api.bitmask import Rows, row_number
-from hybrid.api.calls import count_masks
-from hybrid.api.draft_tree import traverse
+from equivalence.arguments import integer, integer_from
+from equivalence.deadline import Deadline
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.compiled import CompiledGrammar
-from hybrid.completion.completion import Completion
 from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import encoded
+from hybrid.values.follower import Follower, check_made
+from hybrid.values.gather import Gather
 from hybrid.values.mask_time import check_time
 
 MOST_PREFIX = 4096
@@ -46,10 +45,9 @@ _lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
 _kept: weakref.WeakKeyDictionary[CompiledGrammar, dict[Any, NDArray[np.uint32]]] = weakref.WeakKeyDictionary()
 
 
-class HealingMatcher:
-    """Follows one sequence that begins with given bytes. The methods are those of `GrammarMatcher`, but
-    it has no `limit_tokens`, `tokens_left`, `limit_error`, `explain`, `explain_refusal`, `get_captures` and
-    `max_rollback_tokens`, and batches do not take it. Once the prefix is spelled, `inner` has all of them.
+class HealingMatcher(GrammarMatcher):
+    """Follows one sequence that begins with given bytes. Before the prefix is spelled, there are no limits of
+    tokens (`limit_tokens`). If a matcher goes back into the prefix, its limit ends.
 
     Args:
         compiled_grammar: the grammar, on any strategy.
@@ -74,64 +72,52 @@ class HealingMatcher:
                 f"the prefix has {len(text)} bytes, but the limit is {MOST_PREFIX}; pass only the end of the "
                 "prompt, as heal returns it"
             )
-        begin = partial(
-            GrammarMatcher, compiled_grammar, terminate_without_stop_token=terminate_without_stop_token
-        )
-        self._inner = begin(override_stop_tokens=override_stop_tokens)
+        options: dict[str, Any] = {"terminate_without_stop_token": terminate_without_stop_token}
+        super().__init__(compiled_grammar, override_stop_tokens=override_stop_tokens, **options)
         # the ids may have been an iterator
-        self._new_inner = partial(begin, override_stop_tokens=self._inner.stop_token_ids or None)
+        options["override_stop_tokens"] = self._stops or None
+        self._new_inner = partial(GrammarMatcher, compiled_grammar, **options)
         self._prefix = text
-        self._size = compiled_grammar.vocabulary.size
-        self._tokens = compiled_grammar.vocabulary.tokens
-        # how many bytes of the prefix were read after each of its steps
-        self._spelled: tuple[int, ...] = ()
-        self._crossed = False  # whether the last of these steps also read a text of the grammar
+        self._move(self._follower, (), False)
 
-    @property
-    def compiled_grammar(self) -> CompiledGrammar:
-        """The grammar that this matcher follows after the prefix."""
-        return self._inner.compiled_grammar
+    def _move(self, follower: Follower, spelled: tuple[int, ...], crossed: bool) -> None:
+        """Replace the state at once.
 
-    @property
-    def stop_token_ids(self) -> list[int]:
-        """The ids that end this sequence."""
-        return self._inner.stop_token_ids
+        Args:
+            follower: follows the grammar; it is at the start while bytes of the prefix are left.
+            spelled: how many bytes of the prefix were read after each of its steps.
+            crossed: whether the last of these steps also read a text of the grammar.
+        """
+        left = self._prefix[spelled[-1] if spelled else 0 :]
+        self._follower, self._unspelled, self._spelled, self._crossed = follower, left, spelled, crossed
+        if left:
+            self.sequence = None  # so that compiled code calls the methods below
 
     @property
     def left(self) -> bytes:
         """The bytes of the prefix that are not yet spelled."""
-        return self._prefix[self._spelled[-1] if self._spelled else 0 :]
+        return self._unspelled
 
     @property
     def inner(self) -> GrammarMatcher | None:
-        """The grammar's own matcher if the prefix is spelled; else None."""
-        return None if self.left else self._inner
+        """This matcher if the prefix is spelled; else None."""
+        return None if self.left else self
 
-    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
-        """As `GrammarMatcher.fill_next_token_bitmask`."""
-        if not self.left:
-            return self._inner.fill_next_token_bitmask(bitmask, index, debug_print=debug_print)
-        count_masks(1)
-        return self._fill(self._rows_of(bitmask).row(row_number(index)))
-
-    def _rows_of(self, bitmask: Any) -> Rows:
-        """Check a bitmask, and return its rows."""
-        return self._inner._rows_of(bitmask)
-
-    def _fill(self, row: NDArray[np.uint32]) -> bool:
-        """Overwrite a row of words with the mask. Return whether it forbids anything."""
+    def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
         left = self.left
         if not left:
-            return self._inner._fill(row)
+            return super()._fill(row, debug_print)
         row[:] = self._words(left)
         return True
 
+    def _fill_by_class(self, words: NDArray[np.uint32]) -> Gather | None:
+        return None if self.left else super()._fill_by_class(words)
+
     def _words(self, left: bytes) -> NDArray[np.uint32]:
         """Return the mask if these bytes of the prefix are left, uint32; the result is cached."""
-        compiled = self._inner.compiled_grammar
-        key = (left, tuple(self._inner.stop_token_ids))
+        key = left, self._stops
         with _lock:
-            known = _kept.setdefault(compiled, {})
+            known = _kept.setdefault(self._compiled, {})
             words = known.get(key)
         if words is None:
             words = self._find_words(left)
@@ -142,32 +128,33 @@ class HealingMatcher:
         return words
 
     def _find_words(self, left: bytes) -> NDArray[np.uint32]:
-        beginnings = prefixes_of(self._inner.compiled_grammar.vocabulary)
-        stops = frozenset(self._inner.stop_token_ids)
+        vocabulary, stops = self._compiled.vocabulary, frozenset(self._stops)
+        beginnings = prefixes_of(vocabulary)
         longer = [token for token in beginnings.longer(left).tolist() if token not in stops]
-        rests = [self._tokens[token][len(left) :] for token in longer]
-        taken = [token for token, reads in zip(longer, _readable(self._inner, rests), strict=True) if reads]
+        rests = [vocabulary.tokens[token][len(left) :] for token in longer]
+        reads = _readable(self._new_inner(), rests)
+        taken = [token for token, is_read in zip(longer, reads, strict=True) if is_read]
         taken += [token for token in beginnings.within(left) if token not in stops]
         bits = np.zeros(-(-self._size // 32) * 32, np.uint8)
         bits[taken] = 1
         found: NDArray[np.uint32] = np.packbits(bits, bitorder="little").view(np.uint32)
         return found
 
-    def accept_token(self, token_id: int, *, debug_print: bool = False) -> bool:
-        """As `GrammarMatcher.accept_token`."""
+    def _accept(self, token_id: Any, debug_print: bool) -> bool:
         left = self.left
         if not left:
-            return self._inner.accept_token(token_id, debug_print=debug_print)
+            return super()._accept(token_id, debug_print)
         token = integer(token_id, "token_id")
-        if not 0 <= token < self._size or token in self._inner.stop_token_ids or not self._tokens[token]:
+        if not 0 <= token < self._size or token in self._stops:
             return False
-        return self._read(self._tokens[token], left)
+        text = self._compiled.vocabulary.tokens[token]
+        return text != b"" and self._read(text, left)
 
     def accept_string(self, input_str: str | bytes, *, debug_print: bool = False) -> bool:
         """As `GrammarMatcher.accept_string`. The prefix is read first; the text may end inside of it."""
         left = self.left
         if not left:
-            return self._inner.accept_string(input_str, debug_print=debug_print)
+            return super().accept_string(input_str, debug_print=debug_print)
         return self._read(encoded(input_str), left)
 
     def _read(self, text: bytes, left: bytes) -> bool:
@@ -175,138 +162,100 @@ class HealingMatcher:
         rest = text[len(left) :]
         if not text.startswith(left) and not left.startswith(text):
             return False
-        inner = self._inner.fork() if rest else self._inner
-        if rest and not inner.accept_string(rest):
-            return False
-        spelled = *self._spelled, len(self._prefix) - len(left) + min(len(text), len(left))
-        crossed = bool(rest)
-        self._inner, self._spelled, self._crossed = inner, spelled, crossed
+        follower = self._follower
+        if rest:
+            inner = self._new_inner()
+            if not inner.accept_string(rest):
+                return False
+            follower = inner._follower
+        spelled = len(self._prefix) - len(left) + min(len(text), len(left))
+        self._move(follower, (*self._spelled, spelled), bool(rest))
         return True
 
     def rollback(self, num_tokens: int = 1) -> None:
         """As `GrammarMatcher.rollback`; steps inside of the prefix count."""
         steps = integer_from(0, num_tokens, "num_tokens")
-        within = self._inner._follower.n_steps
-        before = steps - (within - self._crossed)
+        before = steps - (self._follower.n_steps - self._crossed)  # steps of the prefix
         if before <= 0:
-            self._inner.rollback(steps)
+            super().rollback(steps)
             return
-        left = len(self._spelled) - before
-        if left < 0:
-            raise MatcherError(f"cannot roll back {steps} steps: only {steps + left} were made")
-        inner, spelled = self._inner.fork(), self._spelled[:left]
-        inner.rollback(within)
-        self._inner, self._spelled, self._crossed = inner, spelled, False
+        check_made(self._n_steps, steps)
+        self._move(self._new_inner()._follower, self._spelled[: len(self._spelled) - before], False)
 
     @property
     def _n_steps(self) -> int:
-        """As `GrammarMatcher._n_steps`; steps inside of the prefix count."""
-        return len(self._spelled) + self._inner._follower.n_steps - self._crossed
+        return len(self._spelled) + self._follower.n_steps - self._crossed
 
-    def _go_back(self, made: int, before: HealingMatcher | None) -> None:
-        """As `GrammarMatcher._go_back`."""
-        steps, inner = self._n_steps - made, self._inner._follower
-        if before is not None and inner.reads_again(min(steps, inner.n_steps)):
-            self.__dict__.update(before.__dict__)
-        else:
-            self.rollback(steps)
+    def _reads_again(self, steps: int) -> bool:
+        return steps <= self._follower.n_steps - self._crossed and super()._reads_again(steps)
+
+    def _become(self, other: Any) -> None:
+        self._move(other._follower, other._spelled, other._crossed)
 
     def reset(self) -> None:
         """Go back to the start, before the prefix."""
-        self._inner, self._spelled, self._crossed = self._new_inner(), (), False
+        self._move(self._new_inner()._follower, (), False)
 
     def fork(self) -> HealingMatcher:
         """Return an independent matcher in the same state."""
-        twin = HealingMatcher.__new__(HealingMatcher)
-        twin.__dict__.update(self.__dict__)
-        twin._inner = self._inner.fork()
-        return twin
-
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise ArgumentError("a matcher cannot be copied or pickled: matcher.fork() makes an independent one")
-
-    @property
-    def temperature(self) -> float | None:
-        """As `GrammarMatcher.temperature`."""
-        return self._inner.temperature
+        twin: Any = super().fork()
+        twin._prefix, twin._new_inner = self._prefix, self._new_inner
+        twin._move(twin._follower, self._spelled, self._crossed)
+        found: HealingMatcher = twin
+        return found
 
     def is_terminated(self) -> bool:
         """As `GrammarMatcher.is_terminated`; False until the prefix is spelled."""
-        return not self.left and self._inner.is_terminated()
+        return not self.left and super().is_terminated()
 
     def is_completed(self) -> bool:
         """As `GrammarMatcher.is_completed`; False until the prefix is spelled."""
-        return not self.left and self._inner.is_completed()
+        return not self.left and super().is_completed()
 
-    def shortest_completion(self) -> list[int] | None:
-        """As `GrammarMatcher.shortest_completion`; it begins with the remaining bytes of the prefix."""
+    def forced_within(self, deadline: Deadline) -> str:
+        """The rest of the prefix, then what the grammar forces; empty if that rest begins inside of a
+        character."""
         left = self.left
         if not left:
-            return self._inner.shortest_completion()
-        return self._completion().shortest(b"", None, left)[0]
-
-    def can_complete_within(self, tokens_left: int, *, brief: bool = False) -> bool | None:
-        """As `GrammarMatcher.can_complete_within`; tokens that spell the prefix count."""
-        left = self.left
-        if not left:
-            return self._inner.can_complete_within(tokens_left, brief=brief)
-        most, brief = integer_from(0, tokens_left, "tokens_left"), flag(brief, "brief")
-        return self._completion().can_complete(b"", None, most, brief, left)[0]
-
-    def fill_limited_bitmask(self, bitmask: Any, tokens_left: int, index: int = 0) -> bool:
-        """As `GrammarMatcher.fill_limited_bitmask`; tokens that spell the prefix count."""
-        left = self.left
-        if not left:
-            return self._inner.fill_limited_bitmask(bitmask, tokens_left, index)
-        most = integer_from(1, tokens_left, "tokens_left")
-        row = self._rows_of(bitmask).row(row_number(index))
-        words = self._words(left).copy()
-        self._completion().restrict(b"", None, most, words, left)
-        row[:] = words
-        return True
-
-    def _completion(self) -> Completion:
-        return self.compiled_grammar.completions.of(self._inner._stops)
-
-    def find_jump_forward_string(self) -> str:
-        """Return the forced text: the rest of the prefix, then what the grammar forces at its start.
-
-        It is empty if the rest of the prefix begins inside of a character.
-        """
-        left = self.left
-        if not left:
-            return self._inner.find_jump_forward_string()
+            return super().forced_within(deadline)
         try:
-            return left.decode() + self._inner.find_jump_forward_string()
+            return left.decode() + super().forced_within(deadline)
         except UnicodeDecodeError:
             return ""
 
-    traverse_draft_tree = traverse
+    def limit_tokens(self, tokens_left: int | None, *, with_stop_token: bool = False) -> bool | None:
+        """As `GrammarMatcher.limit_tokens`.
+
+        Raises:
+            MatcherError: bytes of the prefix are left.
+        """
+        if left := self.left:
+            raise MatcherError(f"a limit may be set when the prefix is spelled, but {left!r} is left of it")
+        return super().limit_tokens(tokens_left, with_stop_token=with_stop_token)
 
 
 def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
     """For each text, find whether the grammar reads it from its start.
 
     Args:
-        matcher: a matcher before any text. Its state does not change.
+        matcher: a new matcher, which reads the texts.
         texts: in byte order.
 
     Raises:
         BudgetExceeded: all of them together take longer than a mask may.
     """
     began, most = perf_counter(), matcher.compiled_grammar.mask_seconds
-    reader = matcher.fork()
     found = [False] * len(texts)
-    read = b""  # the text that the reader has read, one byte per step
+    read = b""  # the text that the matcher has read, one byte per step
     at = 0
     while at < len(texts):
         text = texts[at]
         common = 0
         while common < min(len(text), len(read)) and text[common] == read[common]:
             common += 1
-        reader.rollback(len(read) - common)
+        matcher.rollback(len(read) - common)
         read = text[:common]
-        while len(read) < len(text) and reader.accept_string(text[len(read) : len(read) + 1]):
+        while len(read) < len(text) and matcher.accept_string(text[len(read) : len(read) + 1]):
             read = text[: len(read) + 1]
             check_time(began, most)
         if len(read) == len(text):

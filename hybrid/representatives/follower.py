@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from equivalence import MatcherError
 from equivalence.deadline import Deadline
 from hybrid.values.arguments import whole_characters
-from hybrid.values.follower import ENDED, Compiled, Follower, joined
+from hybrid.values.follower import ENDED, Compiled, Follower, check_made, joined
 from hybrid.values.gather import Gather
 from hybrid.values.mask_time import check_time
 
@@ -205,7 +205,7 @@ class EngineFollower(Follower):
 
     def rollback(self, steps: int) -> None:
         """See `Follower.rollback`."""
-        self.check_made(steps)
+        check_made(self.n_steps, steps)
         made = len(self._read)
         try:
             self._inner.rollback(steps)

@@ -40,6 +40,12 @@ def joined(read: Iterable[int | bytes | None], tokens: Sequence[bytes]) -> bytes
     return b"".join(part for part in parts if part is not None)
 
 
+def check_made(made: int, steps: int) -> None:
+    """Raise `MatcherError` if fewer steps were made than are taken back."""
+    if steps > made:
+        raise MatcherError(f"cannot roll back {steps} steps: only {made} were made")
+
+
 class Follower:
     """Follows one sequence through a grammar; `hybrid.GrammarMatcher` says what its methods mean.
 
@@ -115,11 +121,6 @@ class Follower:
     def text_read(self) -> bytes:
         """Return the whole text read so far."""
         return bytes(self._delegate("text_read"))
-
-    def check_made(self, steps: int) -> None:
-        """Raise `MatcherError` if fewer steps were made."""
-        if steps > self.n_steps:
-            raise MatcherError(f"cannot roll back {steps} steps: only {self.n_steps} were made")
 
     def reads_again(self, steps: int) -> bool:
         """Whether taking back so many steps means to read the text again, which may exceed the budget."""
