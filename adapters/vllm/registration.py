@@ -126,10 +126,10 @@ def _answer(backend: ModuleType) -> None:
         raise _unknown(f"{FRONT_END}.SamplingParams does not ask {BACKEND}.{name}")
     if not {"structured_outputs", "json"} <= _names_of(getattr(backend, name)):
         raise _unknown(f"{BACKEND}.{name} does not read structured_outputs.json")
-    from adapters.vllm.schema_check import SchemaCheck, answered  # slow to import, and needed only here
+    from adapters.vllm.schema_check import answered  # slow to import, and needed only here
 
-    check = SchemaCheck(seconds, SETTINGS.assert_formats())
-    bound = answered(getattr(backend, name), errors.VLLMValidationError, check)
+    formats = SETTINGS.assert_formats()
+    bound = answered(getattr(backend, name), errors.VLLMValidationError, seconds, formats)
     setattr(backend, name, bound)
 
 
