@@ -58,17 +58,13 @@ def first_bytes(excluded: bool, ranges: Ranges) -> frozenset[int]:
     """The bytes with which the characters of a set begin in UTF-8."""
     found: set[int] = set()
     for first, last in others(joined(list(ranges))) if excluded else ranges:
-        found.update(range(_lead(first), _lead(min(last, LAST)) + 1))
+        found.update(range(_lead(first), _lead(last) + 1))
     return frozenset(byte for byte in found if byte < 0x80 or byte >= 0xC2)
 
 
 def _lead(code: int) -> int:
-    """The first byte of a character in UTF-8, even if there is no such character."""
-    if code < 0x80:
-        return code
-    if code < 0x800:
-        return 0xC0 | code >> 6
-    return 0xE0 | code >> 12 if code < 0x10000 else 0xF0 | code >> 18
+    """The first byte of a character in UTF-8, also of half of a surrogate pair."""
+    return chr(min(code, LAST)).encode("utf-8", "surrogatepass")[0]
 
 
 def _span(first: int, last: int) -> str:
