@@ -98,11 +98,6 @@ class HealingMatcher(GrammarMatcher):
         """The bytes of the prefix that are not yet spelled."""
         return self._unspelled
 
-    @property
-    def inner(self) -> GrammarMatcher | None:
-        """This matcher if the prefix is spelled; else None."""
-        return None if self.left else self
-
     def _fill(self, row: NDArray[np.uint32], debug_print: bool = False) -> bool:
         left = self.left
         if not left:
