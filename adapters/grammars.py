@@ -130,6 +130,7 @@ def _compiler_of(tokenizer: Any) -> GrammarCompiler:
     added = getattr(tokenizer, "added_tokens_decoder", {})
     control = {number for number, token in added.items() if getattr(token, "special", False)}
     control.update(getattr(tokenizer, "all_special_ids", ()))
+    control.discard(None)  # `tokenizer.pad_token = "<pad>"` adds no id
     return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))
 
 

@@ -123,6 +123,9 @@ def test_one_compiler_for_a_tokenizer_until_it_changes():
     tokenizer.pad_token = "a"
     assert tokenizer.pad_token_id in compiler_of(tokenizer).vocabulary.special_token_ids
     assert tokenizer.pad_token_id not in compiler.vocabulary.special_token_ids
+    tokenizer.pad_token = "<no token of the vocabulary>"
+    assert tokenizer.pad_token_id is None and None in tokenizer.all_special_ids
+    assert compiler_of(tokenizer).vocabulary.fingerprint == compiler.vocabulary.fingerprint
     assert isinstance(compiler_of(VOCABULARY), GrammarCompiler)
 
 
