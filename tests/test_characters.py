@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from equivalence.network.characters import CHARACTERS, in_bytes
 from equivalence.network.edges import Edges
+from hybrid.explain.characters import first_bytes
 
 pytestmark = pytest.mark.kernels
 
@@ -62,3 +63,16 @@ def test_other_edges_stay_and_ends_are_shared() -> None:
 def test_what_is_no_range_is_refused(low: int, high: int) -> None:
     with pytest.raises(ValueError, match="is not a range of characters"):
         in_bytes(table_of([(0, CHARACTERS, low, high, 1)], 2), 2, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 300)), max_size=4), st.booleans())
+def test_first_bytes_of_characters(begun: list[tuple[int, int]], excluded: bool) -> None:
+    ranges = tuple((first, min(first + length, 0x10FFFF)) for first, length in begun)
+    some = {0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}
+    some |= {code + step for pair in ranges for code in pair for step in (-1, 0, 1)}
+    told = first_bytes(excluded, ranges)
+    for code in (code for code in some if 0 <= code < 0xD800 or 0xE000 <= code <= 0x10FFFF):
+        if any(first <= code <= last for first, last in ranges) is not excluded:
+            assert chr(code).encode()[0] in told
+    if not excluded:
+        assert len(told) <= sum(last - first + 1 for first, last in ranges)

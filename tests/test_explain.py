@@ -32,7 +32,6 @@ from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier import classifier
 from hybrid.cli.shipped_grammars import shipped_grammar
 from hybrid.explain import Expected, Explainer, Explanation
-from hybrid.explain.characters import first_bytes
 from hybrid.explain.rules import Rules
 from tests.caches import wait_for
 from tests.conftest import load_cases
@@ -203,6 +202,30 @@ def test_rules_and_literals_of_a_grammar(strategy: str) -> None:
     assert told_after(matcher, "good ").rules == ("root", "greeting")
 
 
+def test_rules_are_named_if_all_chains_of_calls_have_them() -> None:
+    grammar = """
+root ::= list | pair
+list ::= "x" item "1" | "[" item "]"
+pair ::= "x" item "2"
+item ::= "(" item ")" | "yz" | "w" sum
+sum ::= part "+" "v" | "v"
+part ::= sum "-" | "v" "u"
+"""
+    matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_grammar(grammar))
+    for text, rules in (
+        ("xy", ["root"]),
+        ("x(wv", ["root"]),
+        ("[y", ["root", "list", "item"]),
+        ("[(y", ["root", "list", "item"]),
+        ("[w", ["root", "list", "item"]),
+        ("[wv", ["root", "list"]),
+        ("[wvu", ["root", "list", "item", "sum"]),  # this sum may be in a part of another sum
+    ):
+        assert told_after(matcher, text).rules == tuple(rules)
+    nested = GrammarCompiler(BYTES).compile_grammar('root ::= "(" other\nother ::= ")" root | "."')
+    assert told_after(GrammarMatcher(nested), "()" * 300).rules == ("root", "other") * 200
+
+
 def test_terminals_of_a_lark_grammar() -> None:
     matcher = GrammarMatcher(GrammarCompiler(BYTES).compile_lark(LARK))
     assert told_after(matcher, "sel").omitted and not matcher.explain().rules
@@ -331,19 +354,6 @@ def test_random_grammars_are_told_truly(case: GrammarCase, data: st.DataObject) 
         if not following:
             return
         assert matcher.accept_string(data.draw(st.sampled_from(following)))
-
-
-@given(st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 300)), max_size=4), st.booleans())
-def test_first_bytes_of_characters(begun: list[tuple[int, int]], excluded: bool) -> None:
-    ranges = tuple((first, min(first + length, 0x10FFFF)) for first, length in begun)
-    some = {0, 0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF}
-    some |= {code + step for pair in ranges for code in pair for step in (-1, 0, 1)}
-    told = first_bytes(excluded, ranges)
-    for code in (code for code in some if 0 <= code < 0xD800 or 0xE000 <= code <= 0x10FFFF):
-        if any(first <= code <= last for first, last in ranges) is not excluded:
-            assert chr(code).encode()[0] in told
-    if not excluded:
-        assert len(told) <= sum(last - first + 1 for first, last in ranges)
 
 
 TEXTS = {

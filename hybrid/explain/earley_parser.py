@@ -27,7 +27,7 @@ MOST_PLACES = 600_000
 """Most places in all sets of a text: at most 3 s and 100 MB."""
 
 DEEPEST = 400
-"""Most rules of a chain that are followed."""
+"""Most rules of a chain that are followed or named."""
 
 BETWEEN_CHECKS = 256
 """Places between two checks of the clock, about 2 ms."""
@@ -88,6 +88,7 @@ class EarleyParser:
         self._deadline = Deadline()
         self._sets: list[Read] = []  # before the text, and after each of its bytes
         self._frames: dict[int, Frame] = {}
+        self._root = Frame(rules.root, 0)
 
     @property
     def length(self) -> int:
@@ -108,9 +109,9 @@ class EarleyParser:
         """
         self._deadline = deadline
         if not self._sets:
-            root = Frame(self._rules.root, 0)
-            self._frames = {self._rules.root: root}
-            self._sets.append(self._closed([Place(self._rules.of(self._rules.root)[0], -1, 0, root)]))
+            self._root = Frame(self._rules.root, 0)
+            self._frames = {self._rules.root: self._root}
+            self._sets.append(self._closed([Place(self._rules.of(self._rules.root)[0], -1, 0, self._root)]))
         for byte in text:
             found = []
             for number, place in enumerate(self._sets[-1].places):
@@ -164,34 +165,59 @@ class EarleyParser:
         return Located(expected, rest, self._names_read())
 
     def _names_read(self) -> tuple[str, ...]:
-        """The names of the rules that contain the place, outermost first, as far as all places agree."""
-        frames = dict.fromkeys(self._begun_before(place.frame) for place in self._sets[-1].places)
-        chains: dict[tuple[str, ...], None] = {}
-        for frame in frames:
+        """The names of the rules that contain the place, outermost first, as far as all chains of calls
+        agree; the innermost `DEEPEST` of them."""
+        ends, called = self._calls_read()
+        level = dict.fromkeys([self._root] if ends else [])
+        names: list[str] = []
+        while level:
             self._check_time()
-            chains[self._chain(frame, DEEPEST)[::-1]] = None
-        common = []
-        for names in zip(*chains, strict=False):
-            if len(set(names)) > 1:
+            name = self._rules.name_of(next(iter(level)).rule)
+            names.append(name)
+            below: dict[Frame, None] = {}
+            todo = list(level)
+            for frame in todo:  # those with the same name are added meanwhile
+                for one in called.get(frame, ()):
+                    if self._rules.name_of(one.rule) != name:
+                        below[one] = None
+                    elif one not in level:
+                        level[one] = None
+                        todo.append(one)
+            if not ends.isdisjoint(level) or len({self._rules.name_of(one.rule) for one in below}) > 1:
                 break
-            common.append(names[0])
-        return tuple(common)
+            level = below
+        return tuple(names[-DEEPEST:])
 
-    def _begun_before(self, frame: Frame) -> Frame:
-        """The frame, or its first caller that was called before the last byte."""
-        for _ in range(DEEPEST):
-            above = _above(frame) if frame.begun == self.length else None
-            if above is None:
-                break
-            frame = above
-        return frame
+    def _calls_read(self) -> tuple[set[Frame], dict[Frame, dict[Frame, None]]]:
+        """The frames at the ends of all chains of calls, without rules of which nothing was read; and for
+        each frame of a chain those that it has called."""
+        todo = list(dict.fromkeys(place.frame for place in self._sets[-1].places))
+        seen = set(todo)
+        ends = set(filter(self._is_read, todo))
+        called: dict[Frame, dict[Frame, None]] = {}
+        for number, frame in enumerate(todo):  # callers are added meanwhile
+            if number % BETWEEN_CHECKS == 0:
+                self._check_time()
+            is_read = self._is_read(frame)
+            for above in dict.fromkeys(place.frame for place in frame.callers):
+                if is_read:
+                    called.setdefault(above, {})[frame] = None
+                elif self._is_read(above):
+                    ends.add(above)
+                if above not in seen:
+                    seen.add(above)
+                    todo.append(above)
+        return ends, called
 
-    def _chain(self, frame: Frame, most: int) -> tuple[str, ...]:
+    def _is_read(self, frame: Frame) -> bool:
+        return frame is self._root or frame.begun < self.length
+
+    def _chain(self, frame: Frame) -> tuple[str, ...]:
         """The names of a frame's rule and its callers, innermost first, without equal neighbours."""
         names: list[str] = []
         above: Frame | None = frame
         for _ in range(DEEPEST):
-            if above is None or len(names) == most:
+            if above is None or len(names) == MOST_RULES:
                 break
             name = self._rules.name_of(above.rule)
             if not names or names[-1] != name:
@@ -207,7 +233,7 @@ class EarleyParser:
 
     def _described(self, place: Place, number: int) -> Expected:
         edge = self._rules.edges[place.node][number]
-        rules = self._chain(place.frame, MOST_RULES)
+        rules = self._chain(place.frame)
         done = place.done if place.edge >= 0 else 0
         if edge.kind == LITERAL:
             assert isinstance(done, int)

@@ -38,7 +38,8 @@ class Expected:
             "bytes": other bytes, for which the grammar has no name.
         text: the key without quotation marks, the literal, the set, the pattern, or the terminal's name.
         read: how many bytes of it have been read; for a terminal, 1 if it has been started, else 0.
-        rules: the names of the rules that contain it, innermost first.
+        rules: the names of the rules that contain it, innermost first. If several rules call one of them, one
+            is named.
         detail: for a terminal its pattern; for a literal `ANY_CASE` if upper and lower case are both allowed.
     """
 
@@ -104,7 +105,8 @@ class Explanation:
         next_bytes: exactly the bytes that may come next.
         expected: what may come next, in words.
         n_more: how many more things may come next than `expected` lists.
-        rules: the names of the rules that contain this place, whatever follows, outermost first.
+        rules: the names of the rules that contain this place, whatever follows, outermost first. Of more than
+            400, the innermost ones.
         pointer: for JSON schemas, the JSON pointer of the value that contains this place; else None.
         omitted: what is missing from this answer, and why.
         cut_short: whether the time ran out. Then `n_allowed` may be 0 and `may_end` False, and `next_bytes`,
