@@ -190,6 +190,19 @@ def test_pages_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(render(facts).encode()) <= whole // 2
 
 
+@pytest.mark.parametrize(("end", "refused"), [("}]", None), (",]", -2), ("}", 0)])
+def test_all_of_a_document_is_checked(end: str, refused: int | None, tmp_path: Path, spec: str) -> None:
+    text = "[" + '{"a": 1}, ' * MOST_STEPS + "{" + end
+    given = ["builtin:json", "--vocabulary", spec, "--text", file(tmp_path / "document.json", text)]
+    status, page = int(refused is not None), tmp_path / "page.html"
+    summary = run("explain", *given, status=status)
+    printed = run("explain", *given, "--html", str(page), status=status)
+    for one in (summary, printed + page.read_text()):
+        assert "more bytes are not shown" in one
+        place = "" if refused is None else f"(byte {len(text) + refused:,})"
+        assert place in " ".join(one.split()) and ("(byte" in one) == bool(place)
+
+
 @needs_browser
 def test_a_browser_shows_it(tmp_path: Path, spec: str) -> None:
     document = file(tmp_path / "document.json", '{"name": "x", "tags": [1, tru]}')

@@ -132,7 +132,9 @@ def _print(console: Console, facts: Facts) -> None:
         shade = 232 + (2 * LEVELS + 2) * step.level // LEVELS  # xterm's greys
         style = f"{'white' if step.level < LEVELS // 2 else 'black'} on color({shade})"
         read.append(step.text, style + (" underline" if step.is_forced else ""))
-    if document.refusal is not None:
+    if document.n_cut:
+        read.append(f"... ({document.n_cut:,} more bytes are not shown)", "dim")
+    elif document.refusal is not None:
         read.append(document.left[:1] or " ", "white on red")
         read.append(document.left[1:], "dim strike")
     console.print(read)

@@ -102,7 +102,7 @@ class Document:
         refusal: where it was refused; None if it was not.
         left: the text from the refused byte on.
         n_bytes, n_forced: how many bytes were read, and how many of these were forced.
-        n_cut: how many bytes were not read because there are too many tokens.
+        n_cut: how many bytes are not shown because there are too many tokens. A refusal may be among them.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -166,6 +166,7 @@ def read_document(compiled: CompiledGrammar, table: ClassTable, text: bytes, is_
     for place, token in enumerate(tokens):
         if place == MOST_STEPS:
             document.n_cut = len(text) - document.n_bytes
+            document.refusal = GrammarMatcher(compiled).explain_refusal(text, is_whole=is_whole)
             return document
         number, told = spots.at(matcher)
         forced = max(forced, told.forced.encode(), key=len)
