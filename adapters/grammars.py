@@ -127,8 +127,9 @@ def compiler_of(tokenizer: Any) -> GrammarCompiler:
 
 def _compiler_of(tokenizer: Any) -> GrammarCompiler:
     # some control tokens, such as those of Llama 3, are only in the table of added tokens
-    added = getattr(tokenizer, "added_tokens_decoder", {})
-    control = {number for number, token in added.items() if getattr(token, "special", False)}
+    added = getattr(tokenizer, "added_tokens_decoder", None)
+    table = added if isinstance(added, Mapping) else {}  # that of mistral-common is a method that raises
+    control = {number for number, token in table.items() if getattr(token, "special", False)}
     control.update(getattr(tokenizer, "all_special_ids", ()))
     control.discard(None)  # `tokenizer.pad_token = "<pad>"` adds no id
     return GrammarCompiler(Vocabulary.from_huggingface(tokenizer, special_token_ids=control))

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from adapters.grammars import compiler_of
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
-from equivalence.errors import ArgumentError, BatchError, GrammarError
+from equivalence.errors import ArgumentError, BatchError, GrammarError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher
 from tests import generating
 from tests.byte_tokenizer import byte_tokenizer
@@ -129,6 +129,19 @@ def test_one_compiler_for_a_tokenizer_until_it_changes():
     assert isinstance(compiler_of(VOCABULARY), GrammarCompiler)
 
 
+class Unreadable:
+    """A tokenizer like transformers' for mistral-common."""
+
+    def __len__(self):
+        return 1
+
+    def get_vocab(self):
+        return {"a": 0}
+
+    def added_tokens_decoder(self):
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -139,6 +152,7 @@ def test_one_compiler_for_a_tokenizer_until_it_changes():
         (([], TOKENIZER), BatchError, "no grammar was given"),
         ((SCHEMA, "llama"), ArgumentError, "tokenizer must be"),
         ((SCHEMA, type(TOKENIZER)), ArgumentError, "tokenizer must be"),
+        ((SCHEMA, Unreadable()), VocabularyError, "cannot read a tokenizer of type Unreadable"),
         (("{", TOKENIZER), GrammarError, "JSON"),
         (({"type": "thing"}, TOKENIZER), GrammarError, "thing"),
     ],
