@@ -141,6 +141,10 @@ class Vocabulary:
         Added tokens such as ``<|im_start|>`` are text, as they are for XGrammar, unless they are listed in
         `special_token_ids`: a grammar may allow them inside of a string.
 
+        XGrammar decodes tokens that are byte-level, or that have tokens for bytes (byte fallback). It takes
+        all others as they are written: ``##ing`` of WordPiece, ``▁the`` of Unigram without byte fallback.
+        Then masks do not fit the texts that the tokenizer decodes.
+
         Args:
             tokenizer: a `transformers` tokenizer (fast, tiktoken or sentencepiece).
             vocab_size: number of the model's logits, if it is not the tokenizer's size.
