@@ -31,7 +31,7 @@ from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher
 from hybrid.classifier import classifier
 from hybrid.cli.shipped_grammars import shipped_grammar
-from hybrid.explain import Expected, Explainer, Explanation
+from hybrid.explain import Expected, Explanation
 from hybrid.explain.rules import Rules
 from tests.caches import wait_for
 from tests.conftest import load_cases
@@ -441,16 +441,6 @@ def test_a_grammar_whose_names_take_long_has_them_later(monkeypatch: pytest.Monk
     assert matcher.explain().cut_short and threading.active_count() <= n_threads + 1
     wait_for(lambda: not matcher.explain().cut_short)
     assert matcher.explain().rules == ("root",)
-
-
-def test_a_thread_with_other_stop_ids_disturbs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stored(self: Explainer, found: dict[Any, Any]) -> None:
-        vars(self)["kept"] = found
-        if (ord("a"),) in found:
-            self.singles(TOKENS, ())  # another thread comes at once
-
-    monkeypatch.setattr(Explainer, "_singles", property(lambda self: vars(self)["kept"], stored), False)
-    assert Explainer("", None, True).singles(TOKENS, (ord("a"),))[ord("a")] == -1
 
 
 @pytest.mark.parametrize("strategy", ["classifier", "engine"])
