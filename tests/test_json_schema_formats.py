@@ -1,4 +1,5 @@
-"""Formats with limits: a text beyond a limit neither has the format nor lacks it; lists are exact."""
+"""Formats with limits: a text beyond a limit neither has the format nor lacks it; lists are exact. Formats
+that other texts match, too, are named."""
 
 from __future__ import annotations
 
@@ -6,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from hybrid import HybridError
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
 from hybrid.json_schema.languages.automaton import combine
 from hybrid.json_schema.languages.formats import FORMATS, format_language, has_format, wider_language
+from tests.test_json_schema_meaning import compiled_bytes, written
 
 HOST = ".".join("abcdefghijklm")
 """A host name with more labels than `hostname` allows."""
@@ -113,3 +116,11 @@ def test_a_greatest_length_that_no_text_exceeds_splits_no_other_language() -> No
     mail = {"format": "email", "maxLength": 400}  # its language has fewer texts than the format
     long_mail = f"a@{'.'.join(['b' * 50] * 9)}"
     assert texts({"type": "string", "not": mail}, long_mail, "a@b", "x") == [True, False, True]
+
+
+def test_a_format_that_is_no_regular_language_is_named() -> None:
+    compiled = compiled_bytes({"type": "string", "format": "regex"})
+    assert [one.keyword for one in compiled.relaxed] == ["format"]
+    assert written(compiled, '"["')
+    with pytest.raises(HybridError, match=r"^the grammar does not enforce .*no grammar can describe"):
+        compiled_bytes({"type": "string", "format": "regex"}, strict=True)

@@ -169,14 +169,6 @@ def test_on_request_it_is_left_out_by_name() -> None:
         compiled_bytes(schema, relax=True, strict=True)
 
 
-def test_a_format_that_is_no_regular_language_is_named() -> None:
-    compiled = compiled_bytes({"type": "string", "format": "regex"})
-    assert [one.keyword for one in compiled.relaxed] == ["format"]
-    assert written(compiled, '"["')
-    with pytest.raises(HybridError, match="no grammar can describe all valid regular expressions"):
-        compiled_bytes({"type": "string", "format": "regex"}, strict=True)
-
-
 NOWHERE = {"$ref": "https://example.org/x.json"}
 UNREAD_KEYS: dict[str, Any] = {"patternProperties": {"(?<=x)y": {}}}
 BEHIND = {"type": "string", "pattern": "(?<=x)y"}

@@ -133,13 +133,10 @@ def describe(found: Sequence[Relaxation], *, is_own: bool = False) -> str:
     """
     named = "; ".join(f"{one.keyword} at {one.pointer!r} ({one.reason})" for one in found[:NAMED_IN_ERRORS])
     more = f"; and {len(found) - NAMED_IN_ERRORS} more" if len(found) > NAMED_IN_ERRORS else ""
-    who = (
-        "relax=True ignores keywords of the schema"
-        if is_own
-        else "XGrammar does not enforce all of the schema"
-    )
+    who = "the grammar" if is_own else "XGrammar"
     other = "" if is_own else "or use semantics='json-schema', which enforces them; "
     return (
-        f"{who}: {named}{more}. Remove these keywords; {other}or use strict=False and validate "
-        "finished texts against the schema (CompiledGrammar.relaxed lists the keywords)"
+        f"{who} does not enforce all of the schema: {named}{more}. Remove these keywords; {other}or use "
+        "strict=False and validate finished texts against the schema (CompiledGrammar.relaxed lists the "
+        "keywords)"
     )
