@@ -124,3 +124,14 @@ def test_a_format_that_is_no_regular_language_is_named() -> None:
     assert written(compiled, '"["')
     with pytest.raises(HybridError, match=r"^the grammar does not enforce .*no grammar can describe"):
         compiled_bytes({"type": "string", "format": "regex"}, strict=True)
+
+
+@pytest.mark.parametrize(("name", "text"), [("idn-hostname", "\u2603.com"), ("idn-email", "a@\u2603.com")])
+def test_formats_that_also_allow_symbols_are_named(name: str, text: str) -> None:
+    schema = {"type": "array", "items": {"type": "string", "format": name}}
+    compiled = compiled_bytes(schema)
+    assert [(one.pointer, one.keyword) for one in compiled.relaxed] == [("/items", "format")]
+    assert "RFC 5892" in compiled.relaxed[0].reason and written(compiled, f'["{text}"]')
+    with pytest.raises(HybridError, match="RFC 5892"):
+        compiled_bytes(schema, strict=True)
+    assert compiled_bytes(schema, assert_formats=False, strict=True).relaxed == ()

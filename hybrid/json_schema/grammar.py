@@ -67,12 +67,12 @@ MOST_LEFT_OUT = 16
 
 
 class LeftOut(NamedTuple):
-    """A keyword that was left out on request.
+    """A keyword that masks do not enforce, or not completely.
 
     Attributes:
-        pointer: the place of the keyword.
+        pointer: the place of the subschema that has the keyword.
         keyword: the keyword.
-        why: why it could not be kept.
+        why: why it is not enforced.
     """
 
     pointer: str
@@ -89,7 +89,7 @@ class Made(NamedTuple):
         rows: the rules of the grammar.
         root: the start rule.
         places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
-        not_asserted: places of formats that are known but are not regular languages.
+        too_wide: places of formats that other texts match, too, with the reasons.
     """
 
     nonterminals: Nonterminals
@@ -97,7 +97,7 @@ class Made(NamedTuple):
     rows: Rows
     root: int
     places: Places | None
-    not_asserted: tuple[str, ...]
+    too_wide: tuple[tuple[str, str], ...]
 
 
 class Source(NamedTuple):
@@ -169,7 +169,7 @@ class Source(NamedTuple):
             )
             raise SchemaRefused("option", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
-        return Made(nonterminals, start, rows, root, places, tuple(strings.not_asserted))
+        return Made(nonterminals, start, rows, root, places, tuple(strings.too_wide))
 
 
 def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
@@ -225,7 +225,7 @@ class SchemaGrammar:
     """The grammar of the JSON texts whose values are valid under a schema.
 
     Attributes:
-        left_out: keywords that were left out on request, and formats that are not asserted.
+        left_out: keywords that were left out on request, and formats that other texts match, too.
         places: where items or keys must be remembered because the grammar lets them repeat; None: nowhere.
         convert: turns the text of the grammar into XGrammar's grammar.
         most_bytes: the maximum size of XGrammar's serialised grammar in bytes; None: no limit.
@@ -388,8 +388,7 @@ def grammar_of_schema(
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
             source = source._replace(left_out=source.left_out | {place})
             continue
-        why = "is not checked: no grammar can describe all valid regular expressions"
-        formats = (LeftOut(pointer, "format", why) for pointer in dict.fromkeys(made.not_asserted))
+        formats = (LeftOut(pointer, "format", why) for pointer, why in dict.fromkeys(made.too_wide))
         convert = convert or (lambda text, _: xgrammar.Grammar.from_ebnf(text))
         return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes, deadline)
 

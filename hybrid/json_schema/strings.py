@@ -34,7 +34,7 @@ from hybrid.json_schema.languages.automaton import (
 from hybrid.json_schema.languages.counted import counted_language
 from hybrid.json_schema.languages.formats import (
     LONGEST_HOST,
-    NOT_REGULAR,
+    TOO_WIDE,
     format_language,
     has_format,
     is_counted_host,
@@ -112,11 +112,11 @@ class Strings:
         bound: the maximum number of states of an automaton.
 
     Attributes:
-        not_asserted: places of formats that are known but are not regular languages.
+        too_wide: places of formats that other texts match, too, with the reasons.
     """
 
     def __init__(self, formulas: Formulas, bound: int) -> None:
-        self.not_asserted: list[str] = []
+        self.too_wide: list[tuple[str, str]] = []
         self._formulas, self._bound = formulas, bound
         self._automata: dict[Any, Automaton] = {}
         self._patterns: dict[str, Formula] = {}
@@ -135,8 +135,8 @@ class Strings:
             languages.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
             name = schema["format"] if isinstance(schema["format"], str) else ""
-            if name in NOT_REGULAR:
-                self.not_asserted.append(location.pointer)
+            if name in TOO_WIDE:
+                self.too_wide.append((location.pointer, TOO_WIDE[name]))
             languages += self._format(location, name)
         lengths = []
         if "minLength" in schema:

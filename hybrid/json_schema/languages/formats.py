@@ -205,13 +205,24 @@ FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
 NOT_REGULAR = frozenset({"regex"})
-"""Formats that are known, but not asserted; grammars that contain one list it."""
+"""Formats that are known, but not asserted."""
+
+_SYMBOLS = "allows symbols in host names: the rules of RFC 5892 for single characters are not checked"
+
+TOO_WIDE = {
+    "regex": "is not checked: no grammar can describe all valid regular expressions",
+    "idn-hostname": _SYMBOLS,
+    "idn-email": _SYMBOLS,
+}
+"""Why texts without the format are allowed, for each known format of which this is true; grammars that
+contain one list it."""
 
 
 def format_language(
     name: str, is_bounded: bool = False, most: int | None = None, least: int = 0
 ) -> Automaton | None:
-    """Return the language of a format; None: it is not asserted. Each of its texts has the format.
+    """Return the language of a format; None: it is not asserted. Unless `TOO_WIDE` names the format, each
+    text of the language has it.
 
     Args:
         name: the format.
