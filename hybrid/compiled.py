@@ -222,7 +222,8 @@ class CompiledGrammar:
         """The keywords of the JSON schema that masks do not enforce.
 
         With ``semantics="xgrammar"`` these are the keywords that XGrammar ignores or weakens; with
-        ``semantics="json-schema"`` those that ``relax=True`` left out.
+        ``semantics="json-schema"`` those that ``relax=True`` left out, and formats that cannot be checked, or
+        not fully.
 
         Computed at the first access, which takes 60 us for most schemas and milliseconds for large ones.
         `hybrid.xgrammar.relaxed` says what an empty tuple guarantees. For grammars that are not JSON schemas
@@ -237,7 +238,8 @@ class CompiledGrammar:
         With ``semantics="xgrammar"`` there are many cases: strings of bounded length cannot contain escapes,
         patterns must match the whole text, `strict_mode` forbids undeclared keys, keys have a fixed order,
         and so on. With ``semantics="json-schema"`` the tuple is empty: every valid instance can be written,
-        with its keys in the order that docs/json-schema.md describes, unless `strict_mode` forbids it.
+        with its keys in the order that docs/json-schema.md describes, unless `strict_mode` forbids it or it
+        contains a text beyond a limit of its format.
         Computed together with `relaxed`.
         """
         return self._differences.narrowed

@@ -75,11 +75,11 @@ Path = tuple[Any, ...] | None
 
 
 class Relaxation(NamedTuple):
-    """A keyword that XGrammar does not enforce, or not completely.
+    """A keyword that masks do not enforce, or not completely.
 
     Attributes:
         pointer: the JSON pointer (RFC 6901) to the keyword in the schema, or to a pattern below
-            patternProperties.
+            patternProperties; with ``semantics="json-schema"``, to the subschema that has the keyword.
         keyword: its name; empty, with an empty pointer, if the schema as a whole is meant.
         reason: why it is listed.
     """
