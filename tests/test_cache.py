@@ -135,6 +135,25 @@ def test_a_grammar_that_falls_back_is_not_written(tmp_path: Path) -> None:
     assert disk(compiler) == (0, 1, 0) and not entries(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "call", [GrammarCompiler.compile_builtin_json_grammar, lambda one: one.compile_regex("a+")]
+)
+def test_a_grammar_is_written_only_if_the_same_budget_can_read_it(call: Any, tmp_path: Path) -> None:
+    before = (0, 0)
+    for table_bytes in (2_000, 20_000, 200_000):
+        budget = Budget(table_bytes=table_bytes)
+        for is_there in (False, True):
+            compiler = compiler_in(tmp_path / str(table_bytes), budget=budget)
+            assert call(compiler).strategy == "classifier"
+            counts = compiler.stats()["disk"]
+            assert counts["damaged"] == 0
+            found = counts["hits"], counts["writes"]
+            assert found in ([(1, 0), (0, 0)] if is_there else [(0, 1), (0, 0)])
+            assert not is_there or found[0] == before[1]
+            before = found
+    assert before == (1, 0), "the last budget is large enough"
+
+
 def test_a_time_limit_of_masks_does_not_keep_a_grammar_from_the_folder(tmp_path: Path) -> None:
     budget = Budget(mask_seconds=9.0)
     compiler_in(tmp_path, budget=budget).compile_regex("a")

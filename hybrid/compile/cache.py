@@ -165,10 +165,14 @@ class DiskCache:
         return compiled
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
-        """Write a compiled grammar, if it can be written."""
+        """Write a compiled grammar, if it can be written, and read with the same budget and limit."""
         if not can_be_written(compiled):
             return
-        data = to_bytes(compiled)
+        try:
+            data = to_bytes(compiled, self._budget)
+        except ArtifactError as error:
+            logger.debug("a compiled grammar is not written: %s", error)
+            return
         size = len(MAGIC) + KEY_BYTES + len(data)
         if size > self.limit_bytes:
             return

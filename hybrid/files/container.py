@@ -21,7 +21,7 @@ import hashlib
 import json
 import math
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,13 +51,28 @@ AGAIN = "compile the grammar again and save it"
 Arrays = dict[str, NDArray[Any]]
 
 
-def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Make the bytes of a file with a header (of JSON's types) and arrays of integers."""
+def pack(
+    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], most: int | None = None,
+    texts: Collection[str] = (),
+) -> bytes:  # fmt: skip
+    """Make the bytes of a file with a header (of JSON's types) and arrays of integers.
+
+    Args:
+        header: the header.
+        arrays: the arrays, by name.
+        most: the limit with which the file must be readable; None if any size is allowed.
+        texts: as in `unpack`.
+
+    Raises:
+        ArtifactError: `unpack` would refuse the file with this limit.
+    """
+    narrow = {name: _narrow(array) for name, array in arrays.items()}
+    if most is not None:
+        _check_total(((name, array.dtype, array.shape) for name, array in narrow.items()), most, texts)
     members, streams = {}, []
-    for name, array in arrays.items():
-        narrow = _narrow(array)
-        stream = zlib.compress(narrow.tobytes(), LEVEL)
-        members[name] = [narrow.dtype.str, list(narrow.shape), len(stream)]
+    for name, array in narrow.items():
+        stream = zlib.compress(array.tobytes(), LEVEL)
+        members[name] = [array.dtype.str, list(array.shape), len(stream)]
         streams.append(stream)
     text = json.dumps({**header, "members": members}).encode()
     body = b"".join([len(text).to_bytes(8, "little"), text, *streams])
@@ -123,16 +138,11 @@ def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[st
         ArtifactError: as `unpack_header`; or a member differs from its description, or they are too large.
     """
     header, begin = unpack_header(data)
+    described = {name: _described(name, member) for name, member in header["members"].items()}
+    _check_total(((name, dtype, shape) for name, (dtype, shape, _) in described.items()), most, texts)
     arrays: Arrays = {}
-    left = most
-    for name, description in header["members"].items():
-        dtype, shape, length = _described(name, description)
+    for name, (dtype, shape, length) in described.items():
         size = math.prod(shape) * dtype.itemsize
-        left -= size if name in texts else 8 * math.prod(shape)
-        if left < 0:
-            raise ArtifactError(
-                f"the compiled grammar's tables need more than {most} bytes; raise Budget.table_bytes"
-            )
         inflated = _inflated(data[begin : begin + length], size, name)
         try:
             arrays[name] = np.frombuffer(inflated, dtype).reshape(shape)
@@ -142,6 +152,17 @@ def unpack(data: bytes, most: int, texts: Collection[str] = ()) -> tuple[dict[st
     if begin != len(data):
         raise malformed(f"it has {len(data)} bytes, but its header describes {begin}")
     return header, arrays
+
+
+def _check_total(
+    members: Iterable[tuple[str, np.dtype[Any], tuple[int, ...]]], most: int, texts: Collection[str]
+) -> None:
+    """Check how many bytes the arrays of a file take together; see `unpack`."""
+    total = sum(math.prod(shape) * (dtype.itemsize if name in texts else 8) for name, dtype, shape in members)
+    if total > most:
+        raise ArtifactError(
+            f"the compiled grammar's tables need more than {most} bytes; raise Budget.table_bytes"
+        )
 
 
 def _described(name: str, description: Any) -> tuple[np.dtype[Any], tuple[int, ...], int]:

@@ -78,10 +78,15 @@ def can_be_written(compiled: CompiledGrammar) -> bool:
     return compiled.classifier is not None and compiled.classifier.by_text and compiled.places is None
 
 
-def to_bytes(compiled: CompiledGrammar) -> bytes:
+def to_bytes(compiled: CompiledGrammar, budget: Budget | None = None) -> bytes:
     """Return a compiled grammar as bytes. Equal grammars for one vocabulary give equal bytes.
 
+    Args:
+        compiled: the grammar.
+        budget: the budget with which the bytes must be readable; None if that does not matter.
+
     Raises:
+        ArtifactError: the budget does not allow `from_bytes` to read them.
         StrategyError: the strategy is not "classifier", the grammar names token ids, or its schema has items
             or keys that must not be repeated.
     """
@@ -122,7 +127,7 @@ def to_bytes(compiled: CompiledGrammar) -> bytes:
         "relation": classes.relation,
     }
     arrays |= {"grammar": np.frombuffer(text, np.uint8), **class_runs.written(classes, compiled.vocabulary)}
-    return pack(header, arrays)
+    return pack(header, arrays, None if budget is None else budget.table_bytes, checks.TEXTS)
 
 
 def _explored(
