@@ -56,6 +56,9 @@ NPY_HEAD = re.compile(
 """What numpy writes before the numbers of an array, of plain numbers. A run of digits can be read in only one
 way: otherwise a forged head could take forever."""
 
+PARTIAL_NAME_BYTES = 200
+"""Most bytes of the part of a temporary file's name that it shares with its target."""
+
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -85,7 +88,10 @@ def write_whole(path: str | os.PathLike[str], *parts: bytes) -> None:
         OSError: the file cannot be written; nothing is left behind.
     """
     target = os.fspath(path)
-    partial = f"{target}.{os.getpid()}.{secrets.token_hex(4)}.partial"
+    folder, name = os.path.split(target)
+    if len(os.fsencode(name)) > PARTIAL_NAME_BYTES:  # the other name would be too long for the file system
+        name = name[: PARTIAL_NAME_BYTES // 4]
+    partial = os.path.join(folder, f"{name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
         with open(partial, "xb") as stream_out:
             for part in parts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,14 @@ def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
         counts = pool.starmap(_write_and_read, [(path, 0, 50), (path, 1, 50)])
     assert counts == [50, 50]
     assert [file.name for file in tmp_path.iterdir()] == ["shared.npz"]
+
+
+@pytest.mark.parametrize("name", ["a" * 251, "\u20ac" * 83 + "ab"], ids=["ascii", "euro"])
+def test_a_name_may_be_as_long_as_the_file_system_allows(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.npz"
+    assert len(os.fsencode(path.name)) == 255
+    write_arrays(path, ARRAYS)
+    assert facts(read_arrays(path, MOST)) == FACTS and list(tmp_path.iterdir()) == [path]
 
 
 # --- The trie of a vocabulary ------------------------------------------------------------------------------
