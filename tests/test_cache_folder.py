@@ -216,6 +216,13 @@ def test_a_failing_file_system_costs_one_warning(
     assert os.strerror(errno.ENOSPC) in said and "cannot be written" in said
 
 
+def test_an_entry_that_cannot_be_read_is_one_miss(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_cache, "read_whole", fails(errno.EACCES))
+    compiler = compiler_in(path.parent)
+    compiler.compile_regex(REGEX)
+    assert disk(compiler) == (0, 1, 1)
+
+
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):

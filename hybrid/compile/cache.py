@@ -77,8 +77,8 @@ class DiskCache:
         vocabulary: the vocabulary that grammars are compiled for.
         budget: limits of the compilations, and of the grammars that are read.
         settings: the other settings that results depend on.
-        count: called with the name of each event: "disk_hits", "disk_misses", "disk_evictions",
-            "disk_writes", "disk_damaged", "disk_failures", "disk_shared".
+        count: called with the name of each event: "disk_hits", "disk_evictions", "disk_writes",
+            "disk_damaged", "disk_failures", "disk_shared".
 
     Raises:
         HybridError: the folder or the limit is not valid.
@@ -152,12 +152,10 @@ class DiskCache:
             with contextlib.suppress(OSError):
                 path.unlink()  # so that it is written again
             self._count("disk_damaged")
-            self._count("disk_misses")
             return None
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 self._failed("be read", error)
-            self._count("disk_misses")
             return None
         # the file may have been deleted meanwhile, and a read-only folder is not an error
         with contextlib.suppress(OSError):

@@ -116,6 +116,7 @@ class Pipeline:
                 return self._made(request, key, None, deadline, began)
             if (found := disk.load(entry)) is not None:
                 return self._loaded(request, key, found, began)
+            self._statistics.count("disk_misses")
             if not request.has_classes:  # `_promote` makes them, and writes the file
                 return self._made(request, key, None, deadline, began)
             seconds = self._compilation.settings.seconds
