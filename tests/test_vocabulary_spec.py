@@ -56,7 +56,9 @@ def test_huggingface_folder_of_the_corpora(corpora: Path) -> None:
     assert vocabulary.stop_token_ids == (151_645,)
 
 
-@pytest.mark.parametrize("spec", ["", "  ", "no/such/folder", "./nowhere", "/nowhere/at/all", "two words"])
+@pytest.mark.parametrize(
+    "spec", ["", "  ", "no/such/folder", "./nowhere", "/nowhere/at/all", "two words", "~no-such-user/folder"]
+)
 def test_nothing_of_that_name(spec: str) -> None:
     with pytest.raises(VocabularyError, match="tekken") as caught:
         load_vocabulary(spec)

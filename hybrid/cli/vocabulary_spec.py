@@ -52,7 +52,7 @@ def load_vocabulary(spec: str) -> Vocabulary:
         raise VocabularyError(f"{spec!r} does not name a vocabulary; pass {ALLOWED}")
     if spec == "tekken":
         return _load_tekken()
-    path = Path(spec).expanduser()
+    path = Path(os.path.expanduser(spec))  # a name that no user has stays as it is
     if path.suffix == ".npz":
         return Vocabulary.load(path)
     if path.is_dir():
