@@ -44,8 +44,8 @@ def quoted(tokens: Iterable[int], vocabulary: Vocabulary) -> str:
 
 
 def expected(state: State) -> str:
-    """Return what the grammar expects where a row was refused, for messages. Empty if that takes too long, or
-    if the row is still inside of a healed prefix."""
+    """Return what the grammar expects where a row was refused, for messages. Empty if that takes too
+    long."""
     try:
         return f"; {state.matcher.explain().sentence}"
     except BudgetExceeded:
