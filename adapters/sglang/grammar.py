@@ -66,6 +66,7 @@ class Grammar(XGrammarGrammar):
         most_tokens: the limit of tokens if the text must end within it; else None.
         thoughts: how many of these tokens were read before the grammar started.
         in_drafts: whether drafts are being read, which SGLang will take back.
+        unread: how many of the last tokens are drafts after an error, which the matcher has not read.
     """
 
     matcher: adapters.xgrammar.GrammarMatcher
@@ -75,6 +76,7 @@ class Grammar(XGrammarGrammar):
     most_tokens: int | None = None
     thoughts = 0
     in_drafts = False
+    unread = 0
 
     fill_vocab_mask_batched = staticmethod(fill_rows)
 
@@ -94,6 +96,7 @@ class Grammar(XGrammarGrammar):
             return
         if self.in_drafts:  # SGLang's walk does not expect errors; it will take the token back
             self.accepted_tokens.append(token)
+            self.unread += 1
             if was_fine:
                 self.failed_at = len(self.accepted_tokens)
             return
@@ -116,10 +119,10 @@ class Grammar(XGrammarGrammar):
 
     def rollback(self, k: int) -> None:
         """Take back the last tokens, including those after the end."""
-        left = len(self.accepted_tokens) - k
+        left, unread = len(self.accepted_tokens) - k, min(k, self.unread)
+        self.unread -= unread
         try:
-            # tokens after an error were not read
-            self.matcher.rollback(max(self.matcher._n_steps - left, 0))
+            self.matcher.rollback(k - unread)
         except Exception:  # noqa: BLE001
             self._fail("rollback")
             self.failed_at = 0  # its state is unknown
