@@ -38,7 +38,7 @@ from transformers.generation.logits_process import (
 
 from adapters.generations import State
 from equivalence.arguments import shown
-from equivalence.errors import ArgumentError
+from equivalence.errors import ArgumentError, BudgetExceeded
 
 WITHOUT_RULE = {
     "typical_p": (None, 1.0),
@@ -252,25 +252,28 @@ def is_allowed(state: State, token: int, left: int | None = None) -> bool:
             or 0 and less, means no limit.
     """
     matcher = state.matcher
+    left = None if left is not None and left <= 0 else left
     if matcher.compiled_grammar.strategy != "classifier":  # an engine's token budgets cannot be rolled back
         twin = matcher.fork()
         if not twin.accept_token(token):
             return False
-        is_completable = _can_complete(twin, left)
+        is_completable = left is None or _can_complete(twin, left - 1, brief=True)
     elif matcher.accept_token(token):
-        is_completable = _can_complete(matcher, left)
+        is_completable = left is None or _can_complete(matcher, left - 1, brief=True)
         matcher.rollback(1)
     else:
         return False
     # if the text may not end in time, whatever follows, its mask is made without the limit
-    return is_completable or left is None or not matcher.can_complete_within(left)
+    return bool(is_completable) or left is None or not _can_complete(matcher, left)
 
 
-def _can_complete(matcher: Any, left: int | None) -> bool:
-    """Whether the text can be completed with one token less, as limited masks require."""
-    if left is None or left <= 0:
-        return True
-    return bool(matcher.can_complete_within(left - 1, brief=True))
+def _can_complete(matcher: Any, left: int, *, brief: bool = False) -> bool | None:
+    """`GrammarMatcher.can_complete_within`; None also if that is too expensive, as the mask will say."""
+    try:
+        found: bool | None = matcher.can_complete_within(left, brief=brief)
+    except BudgetExceeded:
+        return None
+    return found
 
 
 def keep_only(scores: torch.Tensor, chosen: dict[int, int]) -> torch.Tensor:

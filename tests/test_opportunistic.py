@@ -8,6 +8,9 @@ Limits: a tiny random model; ``python -m bench opportunistic`` measures the spee
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 import torch
@@ -17,8 +20,9 @@ from transformers import GenerationConfig
 
 from adapters.opportunistic import Sampling, is_sure, missing, sampling_from
 from adapters.transformers import GrammarLogitsProcessor, NoAllowedToken
-from equivalence.errors import ArgumentError, BatchError
+from equivalence.errors import ArgumentError, BatchError, BudgetExceeded
 from hybrid import GrammarCompiler, GrammarMatcher, Vocabulary
+from hybrid.completion.completion import Completion
 from hybrid.healing import HealingMatcher, heal
 from tests.generating import ANYTHING, EOS, JSON, LETTERS, TOKENIZER, VOCABULARY, generated, make_model
 
@@ -136,6 +140,24 @@ def test_the_distribution_where_a_limit_cannot_be_kept(strategy: str) -> None:
     found = (masked > -torch.inf).double().mean(0)
     assert 0 < processor.refused < processor.asked == count
     assert (found - expected).abs().max() < 0.05
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "engine"])
+def test_a_completion_that_takes_too_much_ends_nothing(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = Vocabulary.from_bytes([b"a", b"b", b"c", b""], stop_token_ids=3)
+    grammar = GrammarCompiler(vocabulary, strategy=strategy).compile_grammar('root ::= "c" [ab]{2}')
+    processor = GrammarLogitsProcessor(grammar, opportunistic=1.0, max_new_tokens=3, prompt_length=1)
+    error = BudgetExceeded("a token limit needs more than 9 bytes")
+    for name in ("can_complete", "restrict"):
+        monkeypatch.setattr(Completion, name, Mock(side_effect=error))
+    for row, wanted, expected in (([0], 2, [2]), ([0, 2], 2, [0, 1]), ([0, 2, 1], 0, [0])):
+        scores = torch.full((1, 4), -99.0)
+        scores[0, wanted] = 99.0
+        with pytest.warns(UserWarning, match="row 0 may be cut off") if len(expected) > 1 else nullcontext():
+            masked = processor(torch.tensor([row]), scores)
+        assert torch.nonzero(masked[0] > -torch.inf).flatten().tolist() in [[one] for one in expected]
 
 
 def test_what_generate_would_cut_has_no_effect(model) -> None:
