@@ -8,7 +8,6 @@ caller may also fill rows of one bitmask from several threads, because the work 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
@@ -186,9 +185,9 @@ class BatchGrammarMatcher:
         """
         matchers = checked(matchers)
         counts = steps_of(matchers, num_tokens)
-        sums: Counter[int] = Counter()  # a matcher may be given several times
+        sums: dict[int, int] = {}  # a matcher may be given several times
         for matcher, count in zip(matchers, counts, strict=True):
-            sums[id(matcher)] += count
+            sums[id(matcher)] = sums.get(id(matcher), 0) + count
         for matcher in matchers:
             check_made(matcher._n_steps, sums[id(matcher)])
         twins: dict[int, GrammarMatcher] = {}  # only reading again may fail
