@@ -9,8 +9,8 @@ When: ``python -m tests.robustness.schema_walks --schemas FOLDER --minutes N --s
 `Walk`.
 Limits: a vocabulary of bytes and some longer tokens. Walks visit few states, and try no instance that masks
 do not lead to. ``jsonschema`` computes with floats: there is no verdict on texts with numbers that floats do
-not tell apart, or, in schemas with `multipleOf`, do not hold exactly. There is none on texts of schemas with
-`format: regex`, which is not asserted.
+not tell apart, or, in schemas with `multipleOf`, do not hold or divide exactly. There is none on texts of
+schemas with `format: regex`, which is not asserted.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ CLOSING = [TOKENS.index(text) for text in (b'"', b"}", b"]", b'"]', b'"}', b"]}"
 LENGTHS = (10, 30, 80, 160)
 """After one of these numbers of steps, a walk closes what is open."""
 
+LARGEST_DIVIDED = 2**49
+"""Below this, floats hold the fraction of a quotient by a step of 0.1 or more."""
+
 
 class Inexact(Exception):
     """A float does not represent a number well enough."""
@@ -88,6 +91,18 @@ def read_number(text: str, is_exact: bool) -> float:
     raise Inexact
 
 
+def read_integer(text: str, is_divided: bool) -> int:
+    """Read an integer.
+
+    Raises:
+        Inexact: it is divided as a float, and the quotient may have no fraction because it is so large.
+    """
+    value = int(text)
+    if is_divided and abs(value) >= LARGEST_DIVIDED:
+        raise Inexact
+    return value
+
+
 class Walk:
     """Walks along the masks of one grammar.
 
@@ -104,7 +119,9 @@ class Walk:
         self._compiled, self._random, self._found = compiled, randomness, found
         self._compared, self._most_steps = compared, most_steps
         self._judge = None if NOT_REGULAR & set(formats(schema)) else Judge(schema)
-        self._read_number = partial(read_number, is_exact="multipleOf" in json.dumps(schema))
+        has_steps = "multipleOf" in json.dumps(schema)
+        self._read_number = partial(read_number, is_exact=has_steps)
+        self._read_integer = partial(read_integer, is_divided=has_steps)
         self._read: list[int] = []
 
     @property
@@ -159,7 +176,7 @@ class Walk:
         if self._judge is None:
             return ""
         try:
-            value = json.loads(self.text, parse_float=self._read_number)
+            value = json.loads(self.text, parse_float=self._read_number, parse_int=self._read_integer)
         except Inexact:
             return ""
         verdict = self._judge.verdict(value)

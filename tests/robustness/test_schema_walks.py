@@ -18,7 +18,15 @@ from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.json_schema import grammar_of_schema
 from tests.matchers import mask_of
 from tests.robustness import schema_mixtures, schema_walks
-from tests.robustness.schema_walks import VOCABULARY, Found, Inexact, Walk, read_number, walk_all
+from tests.robustness.schema_walks import (
+    VOCABULARY,
+    Found,
+    Inexact,
+    Walk,
+    read_integer,
+    read_number,
+    walk_all,
+)
 
 SCHEMAS: list[tuple[str, Any]] = [
     ("unique", {"type": "array", "uniqueItems": True}),
@@ -69,6 +77,9 @@ def test_what_is_wrong_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numbers_that_floats_do_not_hold_have_no_verdict() -> None:
     assert read_number("0.25", True) == 0.25 and read_number("1.5e3", True) == 1500
     assert read_number("0.1", False) == 0.1
+    assert read_integer("-113081686866860831", False) == -113081686866860831
+    with pytest.raises(Inexact):  # 2.5 seems to divide it
+        read_integer("-113081686866860831", True)
     with pytest.raises(Inexact):
         read_number("0.1", True)
     for text in ("1e400", "1e-400", "0.10000000000000000001", "9007199254740993.0", "1e99999999999999999999"):
