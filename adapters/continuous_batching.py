@@ -206,9 +206,13 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
         begun = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*begun, *state.generated_tokens]
         known = self._requests.pop(state.request_id, None)
-        if known is not None and not known.read:
-            known = None  # an ended request may have had this name, and another limit
-        is_new = known is None or known.grammar is not grammar or tokens[: len(known.read)] != known.read
+        # if nothing was read, an ended request may have had this name, and another limit
+        is_new = (
+            known is None
+            or not known.read
+            or known.grammar is not grammar
+            or tokens[: len(known.read)] != known.read
+        )
         if known is None or is_new:
             if grammar.vocabulary.fingerprint not in self._alike:
                 if not self._vocabulary.has_same_ids(grammar.vocabulary):

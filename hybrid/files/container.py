@@ -61,18 +61,18 @@ def pack(
         header: the header.
         arrays: the arrays, by name.
         most: the limit with which the file must be readable; None if any size is allowed.
-        texts: as in `unpack`.
+        texts: as in `unpack`; these have a byte for each number.
 
     Raises:
         ArtifactError: `unpack` would refuse the file with this limit.
     """
-    narrow = {name: _narrow(array) for name, array in arrays.items()}
     if most is not None:
-        _check_total(((name, array.dtype, array.shape) for name, array in narrow.items()), most, texts)
+        _check_total(((name, array.dtype, array.shape) for name, array in arrays.items()), most, texts)
     members, streams = {}, []
-    for name, array in narrow.items():
-        stream = zlib.compress(array.tobytes(), LEVEL)
-        members[name] = [array.dtype.str, list(array.shape), len(stream)]
+    for name, array in arrays.items():
+        narrow = _narrow(array)
+        stream = zlib.compress(narrow.tobytes(), LEVEL)
+        members[name] = [narrow.dtype.str, list(narrow.shape), len(stream)]
         streams.append(stream)
     text = json.dumps({**header, "members": members}).encode()
     body = b"".join([len(text).to_bytes(8, "little"), text, *streams])
