@@ -204,9 +204,6 @@ LONGEST_MAIL = 64 + 1 + LONGEST_HOST
 FORMATS = frozenset(_SOURCES)
 """Formats that are asserted."""
 
-NOT_REGULAR = frozenset({"regex"})
-"""Formats that are known, but not asserted."""
-
 _SYMBOLS = "allows symbols in host names: the rules of RFC 5892 for single characters are not checked"
 
 TOO_WIDE = {
