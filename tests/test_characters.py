@@ -18,10 +18,12 @@ EDGES = (
 )  # fmt: skip
 
 
-def table_of(rows: list[tuple[int, ...]], n_states: int) -> Edges:
-    table = Edges(n_states, 1)
+def byte_edges(rows: list[tuple[int, ...]], n_states: int) -> tuple[np.ndarray, int]:
+    """What edges over characters become, and the number of states."""
+    table, edges = Edges(n_states, 1), Edges(0, 1)
     table.put(np.array(rows, np.int64), n_states)
-    return table
+    in_bytes(table, 0, edges)
+    return edges.table(), edges.n_states
 
 
 def reads(edges: np.ndarray, data: bytes) -> bool:
@@ -44,7 +46,7 @@ def reads(edges: np.ndarray, data: bytes) -> bool:
 @settings(max_examples=150, deadline=None)
 def test_ranges_read_the_encodings_of_their_characters(ranges: list[list[int]], more: list[int]) -> None:
     table = [(0, CHARACTERS, low, high, 1) for low, high in ranges]
-    edges, n_states = in_bytes(table_of(table, 2), 2, 0)
+    edges, n_states = byte_edges(table, 2)
     assert edges[:, [0, 4]].max(initial=0) < n_states
     for code in {*EDGES, *more, *(end + step for one in ranges for end in one for step in (-1, 0, 1))}:
         if 0 <= code <= 0x10FFFF:
@@ -54,7 +56,7 @@ def test_ranges_read_the_encodings_of_their_characters(ranges: list[list[int]], 
 
 def test_other_edges_stay_and_ends_are_shared() -> None:
     table = [(0, 1, 5, 6, 1), (0, CHARACTERS, 0x80, 0x10FFFF, 1), (2, CHARACTERS, 0x80, 0x10FFFF, 1)]
-    edges, n_states = in_bytes(table_of(table, 3), 3, 0)
+    edges, n_states = byte_edges(table, 3)
     assert (0, 1, 5, 6, 1) in list(map(tuple, edges.tolist()))
     assert n_states < 20  # three ways to end in continuation bytes, and what begins with E0, ED, F0 and F4
 
@@ -62,7 +64,7 @@ def test_other_edges_stay_and_ends_are_shared() -> None:
 @pytest.mark.parametrize(("low", "high"), [(-1, 5), (5, 4), (0, 0x110000)])
 def test_what_is_no_range_is_refused(low: int, high: int) -> None:
     with pytest.raises(ValueError, match="is not a range of characters"):
-        in_bytes(table_of([(0, CHARACTERS, low, high, 1)], 2), 2, 0)
+        byte_edges([(0, CHARACTERS, low, high, 1)], 2)
 
 
 @given(st.lists(st.tuples(st.integers(0, 0x10FFFF), st.integers(0, 300)), max_size=4), st.booleans())

@@ -166,7 +166,7 @@ def digest() -> str:
     }
     read = grammar_of_schema(schema).counted
     assert read.edges is not None
-    parts = [read.edges.tobytes(), *(one.edges.tobytes() for one in read.automata)]
+    parts = [read.edges.table().tobytes(), *(one.edges.tobytes() for one in read.automata)]
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 

@@ -145,8 +145,6 @@ class Interned:
     def clear(self, capacity):
         """Remove all lists, and make room for `capacity` lists. Arrays that are large enough are kept. Only
         for tables without an account."""
-        # room is used that there is anyway, unless it takes long to clear
-        capacity = max(capacity, min(self.starts_room.shape[0] - 2, 4 * capacity))
         size = table_size(capacity)
         if size > self.table_room.shape[0]:
             with cython.gil:

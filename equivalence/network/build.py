@@ -200,11 +200,9 @@ def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Dea
     root, bodies = read.root, read.bodies
     data, starts = read.data, read.starts
     n_rules = len(bodies)
-    edges: Integers | None = None
+    edges: Any = read.edges
     n_states = 2 * n_rules
-    if read.edges is not None:
-        edges, n_states = read.edges, read.n_states
-    elif not read.types.isdisjoint(serial.FOREIGN_TYPES):
+    if edges is None and not read.types.isdisjoint(serial.FOREIGN_TYPES):
         is_foreign = np.isin(data[starts[bodies]], serial.FOREIGN_TYPES)
         used, _ = reachable(data, starts, bodies, root)
         foreign = {}

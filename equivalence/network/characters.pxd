@@ -1,4 +1,4 @@
 from equivalence.network.edges cimport Edges
 
 
-cpdef tuple in_bytes(Edges read, Py_ssize_t n_states, Py_ssize_t n_rules)
+cpdef int in_bytes(Edges read, Py_ssize_t n_rules, Edges edges) except -1

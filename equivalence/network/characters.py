@@ -33,22 +33,20 @@ def numbered(state: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> cython.Py_
     return -1 - state if state < 0 else state + 2 * n_rules
 
 
-def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_t) -> tuple:
-    """Edges over bytes that read the same as edges over characters.
+def in_bytes(read: Edges, n_rules: cython.Py_ssize_t, edges: Edges) -> cython.int:
+    """Replace some edges by edges over bytes that read the same as edges over characters.
 
     Args:
-        read: the edges, with `CHARACTERS` among the types.
-        n_states: number of states, without the first and the last of each rule.
+        read: edges with `CHARACTERS` among their types. Its number of states leaves out the first and the
+            last of each rule.
         n_rules: number of rules. Rule r begins at state -1 - 2 r and ends at -2 - 2 r; in the result, these
             states are 2 r and 2 r + 1, and all others follow.
-
-    Returns:
-        The edges, int64[m, 5], and the new number of states.
+        edges: what is replaced.
 
     Raises:
         ValueError: something is not a range of characters.
     """
-    edges = Edges(n_states + 2 * n_rules, read.count + read.count // 2 + 16)
+    edges.renew(read.n_states + 2 * n_rules, read.count + read.count // 2 + 16)
     for i in range(read.count):
         kind, low, high = read.rows[i].type, read.rows[i].a, read.rows[i].b
         source, target = numbered(read.rows[i].source, n_rules), numbered(read.rows[i].target, n_rules)
@@ -64,4 +62,3 @@ def in_bytes(read: Edges, n_states: cython.Py_ssize_t, n_rules: cython.Py_ssize_
             edges.code_points(low, min(high, FIRST_SURROGATE - 1), source, target)
         if high > LAST_SURROGATE:
             edges.code_points(max(low, LAST_SURROGATE + 1), high, source, target)
-    return edges.table(), edges.n_states

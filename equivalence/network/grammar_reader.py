@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from equivalence.network import dialect, serial
 from equivalence.network.counted_automata import CountedAutomaton
+from equivalence.network.edges import Edges
 from equivalence.network.endless_rules import endless_rule
 from equivalence.network.integers import read_integers
 from equivalence.network.printed import Printed
@@ -79,9 +80,8 @@ class ParsedGrammar(NamedTuple):
         types: the types of all expressions.
         is_escaped: whether byte 255 of text is read twice (`equivalence.network.token_ids`).
         printed: the grammar object, if something other than its serialised form was read.
-        edges: int64[n, 5], the automata of rules whose body is -1, columns as in `edges.FIELDS`; None:
-            every rule has a body.
-        n_states: number of states in `edges`; the first are two for each rule.
+        edges: the automata of rules whose body is -1, over characters (`equivalence.network.characters`);
+            None: every rule has a body.
         automata: the counted automata; their edges are repeats (`equivalence.network.counted_automata`).
     """
 
@@ -91,8 +91,7 @@ class ParsedGrammar(NamedTuple):
     types: Set[int]
     is_escaped: bool = False
     printed: Any = None
-    edges: NDArray[np.int64] | None = None
-    n_states: int = 0
+    edges: Edges | None = None
     automata: tuple[CountedAutomaton, ...] = ()
 
     @property

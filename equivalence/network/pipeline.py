@@ -19,10 +19,17 @@ import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.network.automata import Builder
 from cython.cimports.equivalence.network.calls import Calls
+from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
-from cython.cimports.equivalence.network.edges import SortedEdges
-from cython.cimports.equivalence.network.state_merging import StateMerging, put, put_calls, put_edges
+from cython.cimports.equivalence.network.edges import Edges, SortedEdges
+from cython.cimports.equivalence.network.state_merging import (
+    Number,
+    StateMerging,
+    put,
+    put_calls,
+    put_edges,
+)
 from cython.cimports.equivalence.network.subsets import Subsets
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
@@ -45,7 +52,6 @@ class NetworkPipeline:
         n_read: number of states before that; the sizes of all tables depend on it.
         largest: the largest `n_read` of the earlier grammars.
         account: says to all steps when to stop.
-        numbers: room for what `packed` copies.
     """
 
     builder: Builder
@@ -61,7 +67,6 @@ class NetworkPipeline:
     begins: cython.Py_ssize_t[::1]
     ends: cython.Py_ssize_t[::1]
     places: cython.Py_ssize_t[::1]
-    numbers: cython.Py_ssize_t[::1]
     counted: cython.Py_ssize_t[::1]
     max_states: cython.Py_ssize_t
     n_states: cython.Py_ssize_t
@@ -77,7 +82,7 @@ class NetworkPipeline:
         self.closures = Closures(self.automata)
         self.subsets = Subsets(self.closures, self.automata, self.account)
         self.merging = StateMerging(self.account)
-        self.places = self.numbers = NO_NUMBERS
+        self.places = NO_NUMBERS
         self.largest = 0
 
     def begin(
@@ -99,8 +104,10 @@ class NetworkPipeline:
             bodies: int64[rules], the expression of each rule; -1: its automaton is in `ready`.
             root: the root rule.
             max_states: bound on the states.
-            ready: int64[n, 5], edges that exist already, columns as in `edges.FIELDS`, in any order; or None.
-            n_states: states that exist already: two for each rule, and those inside `ready`.
+            ready: the automata that exist already, in any order: edges over bytes, int64[n, 5], columns as in
+                `edges.FIELDS`, or `Edges` over characters (`equivalence.network.characters`), or None.
+            n_states: states that exist already: two for each rule, and those inside `ready`, unless it has
+                characters.
             stop: says when to stop.
             merge: whether to go on with `merge` if no rule is left recursive, without taking the
                 interpreter's lock in between.
@@ -120,10 +127,12 @@ class NetworkPipeline:
         self.root = root
         self.n_rules = bodies.shape[0]
         builder: Builder = self.builder
-        # n bytes of text are an expression of n + 2 numbers
-        builder.edges.renew(n_states, data.shape[0] // 2 + 16)
-        if ready is not None:
+        if isinstance(ready, Edges):
+            in_bytes(ready, self.n_rules, builder.edges)
+        elif ready is not None:
             builder.edges.put(ready, n_states)
+        else:  # n bytes of text are an expression of n + 2 numbers
+            builder.edges.renew(n_states, data.shape[0] // 2 + 16)
         builder.prepare(data, starts, bodies, max_states)
         if 2 * self.n_rules > self.places.shape[0]:
             self.places = np.empty(4 * self.n_rules, np.int64)
@@ -235,45 +244,53 @@ class NetworkPipeline:
         automata: Deterministic = self.automata
         n: cython.Py_ssize_t = self.n_states
         n_rules: cython.Py_ssize_t = self.n_rules
-        order: cython.Py_ssize_t[::1] = self.calls.order
         sizes: list = [
             n_rules, n_rules, n + 1, 3 * automata.n_edges, n + 1, 2 * automata.n_calls, n, n,
-            merging.all_counted, order.shape[0],
+            merging.all_counted, self.calls.order.shape[0],
         ]  # fmt: skip
-        total: cython.Py_ssize_t = sum(sizes)
         final: object = np.empty(n, np.uint8)
         flags: cython.uchar[::1] = final
-        if total > self.numbers.shape[0]:
-            self.numbers = np.empty(total + total // 2, np.int64)
-        to: cython.Py_ssize_t[::1] = self.numbers
         # with the interpreter's lock, as in `StateMerging.automaton`
         flags[:] = automata.final[:n]
-        at = put(to, 0, automata.rule_first, n_rules)
-        at = put(to, at, automata.rule_last, n_rules)
-        at = put(to, at, automata.edge_starts, n + 1)
-        at = put_edges(to, at, automata)
-        at = put(to, at, automata.call_starts, n + 1)
-        at = put_calls(to, at, automata)
-        at = put(to, at, merging.representative_of, n)
-        at = put(to, at, merging.class_of, n)
-        at = put(to, at, merging.class_of_counted, merging.all_counted)
-        put(to, at, order, order.shape[0])
-        # States, rules and bytes need 16 or 32 bits; bounds of repeats may need more. Most grammars keep this
-        # data and never use it: in 64 bits it was a fifth of the memory of a schema.
-        bits: cython.Py_ssize_t = 0
-        for i in range(total):
-            bits |= to[i] if to[i] >= 0 else -1 - to[i]
-        narrow: object = np.array(to[:total], np.int16 if bits < 1 << 15 else np.int32)
+        # The numbers are bytes, states, rules (also counted ones), and places among edges and calls;
+        # bounds of repeats are in `counted`. Most grammars keep this data and never use it: in 64 bits it was
+        # a fifth of the memory of a schema.
+        largest = max(n, automata.n_edges, automata.n_calls, n_rules + merging.all_counted, 255)
+        if largest < 1 << 15:
+            numbers = np.empty(sum(sizes), np.int16)
+            pack[cython.short](numbers, self)
+        else:
+            numbers = np.empty(sum(sizes), np.int32)
+            pack[cython.int](numbers, self)
         counted = NO_NUMBERS
         if merging.all_counted:
             counted = np.array(self.counted)
-        return narrow, counted, final, sizes, merging.n_classes, merging.n_counted
+        return numbers, counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
         self.largest = max(self.largest, self.n_read)
         self.account.stop_by(None)
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def pack(to: Number[::1], pipeline: NetworkPipeline) -> cython.void:
+    """Write the numbers of `packed` into an array."""
+    automata: Deterministic = pipeline.automata
+    merging: StateMerging = pipeline.merging
+    n: cython.Py_ssize_t = pipeline.n_states
+    at = put(to, 0, automata.rule_first, pipeline.n_rules)
+    at = put(to, at, automata.rule_last, pipeline.n_rules)
+    at = put(to, at, automata.edge_starts, n + 1)
+    at = put_edges(to, at, automata)
+    at = put(to, at, automata.call_starts, n + 1)
+    at = put_calls(to, at, automata)
+    at = put(to, at, merging.representative_of, n)
+    at = put(to, at, merging.class_of, n)
+    at = put(to, at, merging.class_of_counted, merging.all_counted)
+    put(to, at, pipeline.calls.order, pipeline.calls.order.shape[0])
 
 
 NO_NUMBERS: NDArray[np.int64] = np.empty(0, np.int64)

@@ -5,9 +5,15 @@ from equivalence.network.graph cimport Graph
 from equivalence.network.component_merging cimport ComponentMerging
 
 
-cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
-cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
-cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
+ctypedef fused Number:
+    short
+    int
+    Py_ssize_t
+
+
+cdef Py_ssize_t put(Number[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
+cdef Py_ssize_t put_edges(Number[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
+cdef Py_ssize_t put_calls(Number[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
 
 
 cdef class StateMerging:

@@ -26,7 +26,7 @@ from typing import Any
 import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
-from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.arrays.records import empty, zeros
 from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.parser.configurations import Configurations
@@ -93,7 +93,7 @@ class Space(Configurations):
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         self.occurrences = zeros(OCCURRENCE, 2 * (self.n_states + 1))
         self.rank = rank
-        self.links = zeros(LINK, frames)
+        self.links = empty(LINK, frames)
         self.returning = account.new_integers(frames + 2)
         self.ports = Ports(account)
         self.n_links = 0

@@ -7,7 +7,6 @@ cdef class Rows:
     cdef readonly dict edges_of_automata
     cdef readonly list automata
     cdef Edges _edges
-    cdef Py_ssize_t _n_states
 
     cpdef Py_ssize_t rule(self, str name)
     cpdef Py_ssize_t repeat(self, Py_ssize_t unit, Py_ssize_t least, object most)

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.edges import Edges
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
@@ -75,7 +74,6 @@ class Rows:
         self.repeats, self.edges_of_automata = {}, {}
         self.automata = []
         self._edges = Edges(0, FIRST_ROOM)
-        self._n_states = 0
 
     def rule(self, name: str) -> cython.Py_ssize_t:
         """Add a rule, and return its number."""
@@ -111,13 +109,13 @@ class Rows:
 
     def state(self) -> cython.Py_ssize_t:
         """Add a state, and return its number."""
-        self._n_states += 1
-        return self._n_states - 1
+        return self._edges.state()
 
     def states(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Add n states with consecutive numbers, and return the first."""
-        self._n_states += n
-        return self._n_states - n
+        first = self._edges.n_states
+        self._edges.n_states = first + n
+        return first
 
     def empty(self, source, target) -> cython.int:
         """Add an edge that reads nothing."""
@@ -197,7 +195,6 @@ class Rows:
             printed: the grammar's object, which has its complete form.
         """
         n_rules: cython.Py_ssize_t = len(self.names)
-        edges, n_states = in_bytes(self._edges, self._n_states, n_rules)
         data: list = []
         bodies = filled(n_rules, -1)
         for i, (number, (unit, least, most)) in enumerate(self.repeats.items()):
@@ -214,5 +211,5 @@ class Rows:
         starts = np.arange(0, len(data), 5, dtype=np.int64)
         return ParsedGrammar(
             features, np.array(data, np.int64), starts, REPEATS if data else NO_TYPES, printed=printed,
-            edges=edges, n_states=n_states, automata=tuple(self.automata),
+            edges=self._edges, automata=tuple(self.automata),
         )  # fmt: skip
