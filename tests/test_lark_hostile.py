@@ -177,6 +177,12 @@ def test_parsers_with_too_many_states_are_refused(monkeypatch: pytest.MonkeyPatc
     assert deserialised(answer('start: "a"', "start", 1000)).machine.n_states < 30
 
 
+def test_no_package_is_asked_for_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lark asks `interegular` for terminals that match the same text, and it fails on word boundaries."""
+    monkeypatch.setattr("lark.lexer.has_interegular", True)
+    assert construct("start: A B\nA: /a\\b/\nB: /b\\b/", "start", 100).lexer.terminals == ("A", "B")
+
+
 def test_without_another_process_it_is_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "is_available", lambda: False)
     text = shipped_grammar("arithmetic.lark").text

@@ -13,10 +13,12 @@ come from anybody; at most `MOST_CHARACTERS`. This module imports nothing that i
 from __future__ import annotations
 
 import re
+import sys
 import time
 from typing import Any
 
 import lark
+from lark.lexer import BasicLexer
 from lark.load_grammar import _parse_grammar
 from lark.parsers import lalr_analysis
 
@@ -60,11 +62,29 @@ def read(text: str, start: str) -> lark.Lark:
                 "the Lark grammar imports from other files, but a text has no files next to it; import "
                 "only from Lark's own library, as in %import common.NUMBER"
             )
-        return lark.Lark(text, parser="lalr", lexer="basic", start=start)
+        return lark.Lark(
+            text, parser="lalr", lexer="basic", start=start, _plugins={"BasicLexer": _lexer_without_warnings}
+        )
     except RecursionError as error:
         raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
     except REFUSALS as error:
         raise GrammarError(f"Lark refuses the grammar: {error}") from error
+
+
+class _EnoughCollisions:
+    """In place of the comparator of `interegular`, says that enough collisions were found."""
+
+    def count_marked_pairs(self) -> int:
+        return sys.maxsize
+
+
+def _lexer_without_warnings(configuration: Any) -> BasicLexer:
+    """Lark's lexer, which does not look for terminals that match the same text.
+
+    Lark does so if the optional package `interegular` is installed, only in order to warn. It may take
+    exponential time, and fails on some patterns.
+    """
+    return BasicLexer(configuration, _EnoughCollisions())
 
 
 def construct(text: str, start: str, max_states: int, deadline: Deadline | None = None) -> Construction:
