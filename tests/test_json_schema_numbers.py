@@ -134,6 +134,19 @@ def test_free_numbers_have_exponents_and_bounded_ones_do_not() -> None:
     assert [negative.contains(text) for text in texts] == [True] * 3 + [False] * 3
 
 
+def test_integers_beside_listed_ones_are_written_without_fractions() -> None:
+    formulas = Formulas()
+    found = Numbers(formulas, BOUND)
+
+    def texts(value: Fraction) -> Any:
+        listed = formulas.atom(("among", frozenset([Fraction(1), value])))
+        return found.texts(formulas.disjunction([formulas.atom(("integer",)), listed]))
+
+    integers, mixed = texts(Fraction(7)), texts(Fraction(5, 2))
+    assert [integers.contains(text) for text in ("3", "7", "3.0", "7.00")] == [True, True, False, False]
+    assert mixed.contains("2.5") and not mixed.contains("3.5")
+
+
 DIVISORS = [
     ([65_536], 3_000), ([100_000], 20), ([10**9], 20), ([3_600_000, 7], 200), ([12, 50], 30),
     ([2**14 * 3], 3_000),

@@ -58,6 +58,8 @@ class Numbers:
             texts = number_texts(parts, self._bound)
             return words(filter(texts.contains, map(shortest_text, values)))
         integers = _atoms_of(formula, "integer")
+        if integers:
+            integers += [atom for atom in lists if all(value.denominator == 1 for value in atom.args[1])]
         integral = bool(integers) and _needs_any(self._formulas, formula, integers)
         try:
             return number_texts(parts, self._bound, integral)
