@@ -279,3 +279,64 @@ def test_what_fails_ends_its_request_and_no_other(two, monkeypatch, caplog, name
     assert ord("1") in mask_of(other) and other.accept_token(ord("1"))
     broken.reset()
     assert ord("1") in mask_of(broken) and broken.accept_token(ord("1"))
+
+
+# --- Errors in drafts ------------------------------------------------------------------------------------
+
+DRAFTING = """
+class XgrammarGrammar:
+    def __init__(self, matcher):
+        self.matcher = matcher
+
+    def validate_tokens(self, tokens):
+        accepted = []
+        for token in tokens:
+            if not self.matcher.accept_token(token):
+                break
+            accepted.append(token)
+        if accepted:
+            self.matcher.rollback(len(accepted))
+        return accepted
+"""
+
+
+def fails_at(monkeypatch, name: str, calls: int) -> None:
+    """Make a method of matchers fail in the call after this number of calls."""
+    from adapters.xgrammar import GrammarMatcher
+
+    real = getattr(GrammarMatcher, name)
+    made: list[None] = []
+
+    def failing(self, *arguments, **options):
+        made.append(None)
+        return fail() if len(made) == calls + 1 else real(self, *arguments, **options)
+
+    monkeypatch.setattr(GrammarMatcher, name, failing, raising=False)
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+def test_a_draft_token_that_fails_is_refused_and_ends_no_request(vllm, monkeypatch, caplog, calls):
+    adapter, module, backend, _ = vllm(backend=BACKEND + DRAFTING)
+    adapter.register()
+    matcher = module.StructuredOutputManager(small()).grammar_init("ebnf", EBNF)
+    expected, drafts = mask_of(matcher), [ord("a"), ord("a"), ord("1")]
+    with monkeypatch.context() as context:
+        fails_at(context, "accept_token", calls)
+        assert backend.XgrammarGrammar(matcher).validate_tokens(drafts) == drafts[:calls]
+    assert "it is refused" in caplog.text
+    assert not matcher.has_failed and mask_of(matcher) == expected
+    assert backend.XgrammarGrammar(matcher).validate_tokens(drafts) == drafts
+
+
+@pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token"])
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_what_fails_in_the_rows_of_drafts_ends_no_request(engine, monkeypatch, name, calls):
+    made = engine()
+    request = made.grammar_init("ebnf", EBNF, request_id="one")
+    matcher = request.structured_output_request.grammar.matcher
+    expected, drafts = mask_of(matcher), {"one": [ord("a"), ord("a"), ord("1")]}
+    with monkeypatch.context() as context:
+        fails_at(context, name, calls)
+        made.grammar_bitmask({"one": request}, ["one"], drafts)
+    is_real = name == "fill_next_token_bitmask" and calls == 0  # the mask of the next token
+    assert matcher.has_failed == is_real and mask_of(matcher) == ([STOP] if is_real else expected)

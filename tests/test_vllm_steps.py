@@ -124,4 +124,4 @@ def test_a_loop_that_is_not_known_stays(vllm):  # noqa: F811
     adapter, module, *_ = vllm()
     module.StructuredOutputManager.grammar_bitmask = loop
     adapter.register()
-    assert module.StructuredOutputManager.grammar_bitmask is loop
+    assert module.StructuredOutputManager.grammar_bitmask.__wrapped__ is loop

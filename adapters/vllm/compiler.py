@@ -9,7 +9,10 @@ Limits: those of `hybrid.Budget`.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import xgrammar
@@ -19,6 +22,19 @@ from adapters.engines.bounded_compiler import BoundedCompiler, allow_only_stops
 from adapters.vllm.settings import SETTINGS, ranks_have_to_agree
 
 logger = logging.getLogger("vllm.equimask")
+
+_in_drafts = contextvars.ContextVar("in_drafts", default=False)
+
+
+@contextlib.contextmanager
+def reading_drafts() -> Iterator[None]:
+    """A context in which matchers read drafts that will be taken back. A token that fails is refused there,
+    and ends no request."""
+    before = _in_drafts.set(True)
+    try:
+        yield
+    finally:
+        _in_drafts.reset(before)
 
 
 class GrammarCompiler(BoundedCompiler):
@@ -41,7 +57,9 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     loop.
 
     After an error it allows only stop tokens and accepts no token. Then vLLM ends this request, and no other,
-    with the reason "error". So no token that the grammar forbids is sent.
+    with the reason "error". So no token that the grammar forbids is sent. Errors in drafts end no request: a
+    draft token that fails is refused (`reading_drafts`), and a mask that fails after drafts is forgotten when
+    these are taken back.
 
     Args:
         compiled_grammar, **options: see `adapters.xgrammar.GrammarMatcher`. The constructor may raise errors,
@@ -54,6 +72,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     has_failed = False
     learned = 0
+    _failed_at = 0
 
     def __init__(self, compiled_grammar: Any, **options: Any) -> None:
         options.pop("max_rollback_tokens", None)  # rollback is unlimited, and XGrammar warns, too
@@ -75,18 +94,21 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
             return False
         try:
             return super().accept_token(token_id, debug_print=debug_print)
-        except Exception:  # noqa: BLE001
-            self._fail("token")
+        except Exception:
+            if _in_drafts.get():
+                logger.exception("A draft token of a structured output failed; it is refused")
+            else:
+                self._fail("token")
         return False
 
     def rollback(self, num_tokens: int = 1) -> None:
-        """Take back the last steps. Does nothing after an error."""
-        if self.has_failed:
-            return
+        """Take back the last steps, and forget an error that came after them."""
         try:
             super().rollback(num_tokens)
         except Exception:  # noqa: BLE001
             self._fail("rollback")
+            self._failed_at = 0  # its place is unknown
+        self.has_failed = self.has_failed and self._n_steps >= self._failed_at
 
     def is_terminated(self) -> bool:
         """Whether the sequence has ended. False after an error, so that vLLM offers a token."""
@@ -106,5 +128,5 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
-        self.has_failed = True
+        self.has_failed, self._failed_at = True, self._n_steps
         logger.exception("The %s of a structured output failed; its request is ended", what)

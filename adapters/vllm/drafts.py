@@ -135,6 +135,8 @@ def continued(update: Any) -> Any:
 
 def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
     """Return a request's draft, continued if its grammar allows all of it."""
+    from adapters.vllm.compiler import reading_drafts  # slow to import, and needed only in the engine
+
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar
@@ -145,7 +147,8 @@ def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
             return draft  # the model is still thinking
         drafts.learn(matcher, grammar.num_processed_tokens - matcher.learned)
         matcher.learned = grammar.num_processed_tokens
-        return list(drafts.continue_draft(matcher, draft))
+        with reading_drafts():
+            return list(drafts.continue_draft(matcher, draft))
     except Exception:
         logger.exception("Continuing the draft of request %s failed; it is left as it is", request.request_id)
         return draft

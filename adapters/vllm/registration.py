@@ -11,7 +11,8 @@ What: `register` replaces
 - the manager's ``grammar_bitmask``, if its source is known, to fill all rows in one call
   (`adapters.vllm.steps`);
 - ``multiprocessing`` in the manager's module, which counts the cores (`adapters.engines.cores`);
-- two more methods of the manager, to tell grammars about their requests (`adapters.vllm.request`).
+- two more methods of the manager, and one of the backend's grammars, to tell grammars about requests and
+  drafts (`adapters.vllm.request`).
 
 When: called by vLLM in every process, perhaps more than once.
 Limits: docs/vllm.md lists the releases of vLLM that were tested. For others, it is checked that they use the
@@ -103,6 +104,9 @@ def register() -> None:
     else:
         logger.info("vLLM sizes its thread pools in a way that equimask does not know; they stay as they are")
     request.bind(kind)  # around the function whose source `steps` checks
+    grammar = getattr(backend, "XgrammarGrammar", None)
+    if hasattr(grammar, "validate_tokens"):
+        grammar.validate_tokens = request.drafting(grammar.validate_tokens)  # type: ignore[union-attr]
     logger.info(
         "equimask serves structured outputs of the backend xgrammar; %s=0 turns it off", SETTINGS.enabled
     )

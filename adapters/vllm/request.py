@@ -1,8 +1,8 @@
-"""Facts about a request that vLLM's manager knows and its grammar does not: its name, and its limit of
-tokens.
+"""Facts about a request that vLLM's manager knows and its grammar does not: its name, its limit of tokens,
+and which tokens are drafts.
 
-What: `bind` makes the manager report what a request's masks do not enforce (`adapters.engines.notices`), and
-leave room for the end of its text under ``EQUIMASK_VLLM_TOKEN_LIMITS=1``.
+What: `bind` makes the manager report what a request's masks do not enforce (`adapters.engines.notices`), tell
+matchers when they read drafts, and leave room for the end of texts under ``EQUIMASK_VLLM_TOKEN_LIMITS=1``.
 When: used by `adapters.vllm.registration` in every process. The methods run in the process of the engine.
 Limits: vLLM's answers have no field for notices. Offline beam search has no manager, and no limit.
 
@@ -42,8 +42,22 @@ def bind(kind: Any) -> None:
         ValueError: an environment variable has a wrong value.
     """
     kind._create_grammar = _telling(kind._create_grammar)
+    kind.grammar_bitmask = drafting(kind.grammar_bitmask)
     if SETTINGS.keeps_limits():
         kind.grammar_bitmask = _limiting(kind.grammar_bitmask)
+
+
+def drafting(read: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a method of vLLM in which matchers read no tokens but drafts, extended to tell them so."""
+
+    @functools.wraps(read)
+    def reading(*arguments: Any, **options: Any) -> Any:
+        from adapters.vllm.compiler import reading_drafts  # slow to import, and needed only in the engine
+
+        with reading_drafts():
+            return read(*arguments, **options)
+
+    return reading
 
 
 def _telling(create: Callable[..., Any]) -> Callable[..., Any]:
