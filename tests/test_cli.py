@@ -206,6 +206,24 @@ def test_a_grammar_is_refused_before_a_vocabulary_is_loaded(monkeypatch: pytest.
     assert "GrammarError" in run(*words, status=2)
 
 
+def test_formats_are_only_left_out_of_what_schemas_mean(vocabulary: str, tmp_path: Path) -> None:
+    schema, file = '{"type": "string", "format": "date"}', str(tmp_path / "a")
+    for command in (["explain"], ["try"], ["compile", "-o", file]):
+        words = [*command, schema, "--vocabulary", vocabulary, "--no-formats"]
+        assert "--no-formats needs --semantics json-schema" in run(*words, status=2)
+    run(
+        "compile",
+        schema,
+        "-o",
+        file,
+        "--vocabulary",
+        vocabulary,
+        "--no-formats",
+        "--semantics",
+        "json-schema",
+    )
+
+
 # --- The command `try`, driven through a pipe --------------------------------------------------------------
 
 SCHEMA = {

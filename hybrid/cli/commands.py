@@ -125,7 +125,7 @@ def compile_command(
     If some of several grammars cannot be written, the others are, and the exit status is 1.
     """
     with _errors_printed() as console:
-        read = partial(read_named, root=root, strict=strict, semantics=semantics)
+        read = partial(read_named, root=root, strict=strict, semantics=semantics, formats=formats)
         failed = compile_files(console, grammars, read, vocabulary, output, n_jobs, formats)
     if failed:
         raise typer.Exit(1)
@@ -169,7 +169,7 @@ def explain(
     If the document is refused, the exit status is 1, and the output says where and what was expected.
     """
     with _errors_printed() as console:
-        named = read_named(grammar, root, strict, semantics)
+        named = read_named(grammar, root, strict, semantics, formats)
         taken = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
     if not taken:
         raise typer.Exit(1)
@@ -186,7 +186,7 @@ def try_command(
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     with _errors_printed() as console:
-        try_grammar(console, read_named(grammar, root, strict, semantics), vocabulary, formats)
+        try_grammar(console, read_named(grammar, root, strict, semantics, formats), vocabulary, formats)
 
 
 @app.command(name="grammars")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import xgrammar
 
-from equivalence import GrammarError
+from equivalence import ArgumentError, GrammarError
 from equivalence.json_text import fault_of
 from hybrid.api.parallel import Source
 from hybrid.xgrammar.messages import shortened
@@ -73,8 +73,9 @@ class Named(NamedTuple):
 
 
 def read_named(
-    text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar"
-) -> Named:
+    text_or_file: str, root: str | None = None, strict: bool = True, semantics: str = "xgrammar",
+    formats: bool = True,
+) -> Named:  # fmt: skip
     """Read a grammar with its name, its kind and perhaps a document. A file ``*.lark`` is a Lark grammar.
 
     Args:
@@ -82,11 +83,15 @@ def read_named(
         root: the root rule; None for "root", or "start" in Lark grammars.
         strict: XGrammar's strict_mode, for schemas.
         semantics: what schemas mean, as in `hybrid.GrammarCompiler`.
+        formats: with "json-schema", whether `format` is checked.
 
     Raises:
+        ArgumentError: `formats` is false with other semantics.
         GrammarError: XGrammar refuses the grammar, or a file cannot be read. Schemas and Lark grammars are
             not checked yet.
     """
+    if not formats and semantics == "xgrammar":
+        raise ArgumentError("--no-formats needs --semantics json-schema")
     title = Path(text_or_file).name if is_file(text_or_file) else _short(text_or_file)
     if text_or_file == BUILTIN_JSON:
         return Named(Source("builtin_json"), "JSON", "built-in grammar", None)
