@@ -224,6 +224,20 @@ def test_formats_are_only_left_out_of_what_schemas_mean(vocabulary: str, tmp_pat
     )
 
 
+def test_a_document_that_was_not_checked_in_time_is_not_called_refused(
+    vocabulary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document, page = tmp_path / "a.txt", tmp_path / "a.html"
+    document.write_text("1" * 3000)
+    words = ["explain", DIGITS, "--text", str(document), "--vocabulary", vocabulary]
+    run(*words)
+    monkeypatch.setattr("hybrid.api.matcher.EXPLAINED_WITHIN", 1e-9)
+    printed = run(*words, "--strategy", "classifier", status=2)
+    assert "no time to check the rest" in printed and "refused" not in printed
+    run(*words, "--html", str(page), status=2)
+    assert "Not checked." in page.read_text() and "Refused." not in page.read_text()
+
+
 # --- The command `try`, driven through a pipe --------------------------------------------------------------
 
 SCHEMA = {

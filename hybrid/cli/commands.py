@@ -166,13 +166,14 @@ def explain(
 ) -> None:
     """Show what a grammar allows in a document: token classes, masks, forced text, refusals.
 
-    If the document is refused, the exit status is 1, and the output says where and what was expected.
+    If the document is refused, the exit status is 1, and the output says where and what was expected. It is 2
+    if there was no time to check all of it.
     """
     with _errors_printed() as console:
         named = read_named(grammar, root, strict, semantics, formats)
-        taken = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
-    if not taken:
-        raise typer.Exit(1)
+        refusal = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
+    if refusal is not None:
+        raise typer.Exit(2 if refusal.cut_short else 1)
 
 
 @app.command(name="try")

@@ -23,6 +23,7 @@ from hybrid.api.parallel import compiled_from
 from hybrid.cli.artifacts import print_differences
 from hybrid.cli.grammar_source import Named
 from hybrid.cli.vocabulary_spec import load_vocabulary
+from hybrid.explain import Refusal
 from hybrid.explain.characters import shown
 from hybrid.pages import Facts, facts_of, render
 from hybrid.pages.classes import ClassRow, ClassTable
@@ -44,7 +45,7 @@ STRICT = (
 def explain_grammar(
     console: Console, named: Named, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
     formats: bool,
-) -> bool:  # fmt: skip
+) -> Refusal | None:  # fmt: skip
     """Write a page or print a summary.
 
     Args:
@@ -57,7 +58,7 @@ def explain_grammar(
         formats: with "json-schema", whether `format` is checked.
 
     Returns:
-        Whether the grammar allows the document.
+        Where the grammar refuses the document, or where there was no time to check more; else None.
 
     Raises:
         HybridError: the grammar, the vocabulary or the document cannot be used.
@@ -90,7 +91,7 @@ def explain_grammar(
         )  # fmt: skip
         if facts.document.refusal is not None:
             console.print(str(facts.document.refusal), highlight=False, markup=False, style="red")
-    return facts.document.refusal is None
+    return facts.document.refusal
 
 
 def print_classes(

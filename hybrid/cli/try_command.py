@@ -78,9 +78,11 @@ class Board:
     def fragments(self) -> Fragments:
         """Return the lines below the text."""
         told = self.told
-        if self.refusal is not None:
+        if self.refusal is not None and self.refusal.cut_short:
+            lines: Fragments = [("class:bad", str(self.refusal))]
+        elif self.refusal is not None:
             what = f"{quoted(self.refusal.found[:1])} is refused at line {self.refusal.line}, column "
-            lines: Fragments = [("class:bad", what + str(self.refusal.column))]
+            lines = [("class:bad", what + str(self.refusal.column))]
         elif told.may_end:
             lines = [("class:good", "complete: the text may end here")]
         else:

@@ -99,7 +99,7 @@ class Document:
         steps: its tokens, up to the first refused one.
         spots: the descriptions of places.
         after: number of the spot after the last step; -1: there is no description.
-        refusal: where it was refused; None if it was not.
+        refusal: where it was refused, or where there was no time to check more; else None.
         left: the text from the refused byte on.
         n_bytes, n_forced: how many bytes were read, and how many of these were forced.
         n_cut: how many bytes are not shown because there are too many tokens. A refusal may be among them.
@@ -193,7 +193,8 @@ def read_document(compiled: CompiledGrammar, table: ClassTable, text: bytes, is_
         _add(document, part, told, False, number, vocabulary.size)
     document.after, _ = spots.at(matcher)
     document.refusal = refusal
-    document.left = visible(text[refusal.offset : refusal.offset + 4 * MOST_LEFT])[:MOST_LEFT]
+    left = text[max(refusal.offset, document.n_bytes) :]  # the former is less if the time ran out
+    document.left = visible(left[: 4 * MOST_LEFT])[:MOST_LEFT]
     return document
 
 
