@@ -1,5 +1,6 @@
 """``python -m hybrid``: see `hybrid.cli.commands`."""
 
+import os
 import sys
 
 from equivalence.errors import NotInstalled
@@ -11,4 +12,11 @@ except ModuleNotFoundError as error:
         raise
     sys.exit(str(NotInstalled("python -m hybrid", error.name, "cli")))
 
-app(prog_name="python -m hybrid")
+try:
+    app(prog_name="python -m hybrid")
+except OSError as error:  # errors of the command itself are printed where they arise
+    if sys.__stdout__ is not None:  # Python writes what is left there when it ends
+        with open(os.devnull, "w") as nothing:
+            os.dup2(nothing.fileno(), sys.__stdout__.fileno())
+    print(f"the output cannot be written: {error}", file=sys.stderr)
+    sys.exit(2)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -236,6 +238,22 @@ def test_a_document_that_was_not_checked_in_time_is_not_called_refused(
     assert "no time to check the rest" in printed and "refused" not in printed
     run(*words, "--html", str(page), status=2)
     assert "Not checked." in page.read_text() and "Refused." not in page.read_text()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no file that is always full")
+def test_an_output_that_cannot_be_written_is_an_error_without_a_traceback() -> None:
+    for command in (["grammars"], ["grammars", "--show", "json.lark"], ["--help"]):
+        words = [sys.executable, "-m", "hybrid", *command]
+        with open("/dev/full", "w") as full:
+            ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert ended.returncode == 2 and ended.stderr.startswith("the output cannot be written: ")
+        assert len(ended.stderr.splitlines()) == 1
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "hybrid", "grammars"]
+    ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (141, "")
 
 
 # --- The command `try`, driven through a pipe --------------------------------------------------------------
