@@ -46,7 +46,7 @@ def compiled_grammars(
         assert_formats: whether `format` is checked; None is the compiler's setting.
 
     Raises:
-        ArgumentError: an argument has another type.
+        ArgumentError: an argument has another type, or a setting is for schemas, but a grammar is compiled.
         BatchError: there is no grammar.
         VocabularyError: the grammars have different vocabularies.
         GrammarError: XGrammar refuses a schema.
@@ -58,10 +58,19 @@ def compiled_grammars(
     if not items:
         raise BatchError("no grammar was given; pass one, or a list with one for each prompt")
     compiler = None if tokenizer is None else compiler_of(tokenizer)
+    options = {
+        "semantics": semantics, "max_whitespace_cnt": max_whitespace_cnt, "assert_formats": assert_formats
+    }  # fmt: skip
+    chosen = [option for option, value in options.items() if value is not None]
     grammars = []
     for place, item in enumerate(items):
         name = f"compiled[{place}]" if is_many else "compiled"
         if isinstance(item, CompiledGrammar):
+            if chosen:
+                raise ArgumentError(
+                    f"{name} is compiled already, so {' and '.join(chosen)} cannot be chosen here; pass "
+                    "them to the GrammarCompiler, or pass a schema"
+                )
             grammars.append(item)
         elif not (isinstance(item, (str, Mapping)) or hasattr(item, "model_json_schema")):
             raise ArgumentError(f"{name} must be a {ALLOWED}, but is {shown(item)}")

@@ -160,3 +160,13 @@ class Unreadable:
 def test_what_is_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         GrammarLogitsProcessor(*arguments)
+
+
+@pytest.mark.parametrize(
+    "options", [{"semantics": "json-schema"}, {"max_whitespace_cnt": 1}, {"assert_formats": False}]
+)
+def test_settings_for_schemas_are_refused_where_a_grammar_is_compiled(options):
+    (name,) = options
+    for given in (JSON, [JSON, SCHEMA]):
+        with pytest.raises(ArgumentError, match=f"compiled already, so {name} cannot be chosen"):
+            GrammarLogitsProcessor(given, COMPILER, **options)
