@@ -126,6 +126,7 @@ def test_the_rest_of_a_prefix_is_explained(kind: str) -> None:
     assert refusal is not None and refusal.offset == 3 and "yes" in refusal.explanation.sentence
     with pytest.raises(MatcherError, match="b'y' is left"):
         matcher.limit_tokens(9)
+    assert matcher.limit_tokens(None) is None  # there is none
     assert matcher.accept_string("y") and matcher.limit_tokens(9) and matcher.tokens_left == 9
     matcher.rollback(2)
     assert matcher.left == b"xy" and matcher.tokens_left is None

@@ -222,9 +222,9 @@ class HealingMatcher(GrammarMatcher):
         """As `GrammarMatcher.limit_tokens`.
 
         Raises:
-            MatcherError: bytes of the prefix are left.
+            MatcherError: bytes of the prefix are left, and the limit is not None.
         """
-        if left := self.left:
+        if tokens_left is not None and (left := self.left):
             raise MatcherError(f"a limit may be set when the prefix is spelled, but {left!r} is left of it")
         return super().limit_tokens(tokens_left, with_stop_token=with_stop_token)
 
