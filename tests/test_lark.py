@@ -240,6 +240,18 @@ def test_no_matcher_of_a_batch_moves_if_one_cannot_go_back(monkeypatch: pytest.M
     assert [matcher._follower.text_read() for matcher in matchers] == [b"(", b"("]
 
 
+def test_a_matcher_that_is_given_twice_goes_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = uncached()
+    plain, healed = GrammarMatcher(compiled), HealingMatcher(compiled, "so ")
+    assert healed.accept_string("so ") and healed.accept_string("(")
+    with compiled.classifier.lock:
+        compiled.classifier.renew()
+    assert plain.accept_string("(")
+    monkeypatch.setattr(type(compiled.classifier), "read_again", None)  # the prefix's text need not be read
+    BatchGrammarMatcher.batch_rollback([plain, healed, healed], 1)
+    assert (plain._follower.n_steps, healed.left) == (0, b"so ")
+
+
 @pytest.mark.parametrize("way", ["batch", "tree", "healed", "continued"])
 def test_drafts_leave_a_matcher_in_place_if_it_cannot_go_back(
     way: str, monkeypatch: pytest.MonkeyPatch

@@ -195,11 +195,11 @@ class BatchGrammarMatcher:
             if id(matcher) not in twins and matcher._reads_again(sums[id(matcher)]):
                 twin = twins[id(matcher)] = matcher.fork()
                 twin.rollback(sums[id(matcher)])
-        for matcher, count in zip(matchers, counts, strict=True):
+        for matcher in {id(matcher): matcher for matcher in matchers}.values():
             if id(matcher) in twins:
                 matcher._become(twins[id(matcher)])
             else:
-                matcher.rollback(count)
+                matcher.rollback(sums[id(matcher)])
 
 
 def checked(matchers: Any) -> list[Any]:
