@@ -223,6 +223,18 @@ def test_an_entry_that_cannot_be_read_is_one_miss(path: Path, monkeypatch: pytes
     assert disk(compiler) == (0, 1, 1)
 
 
+def test_damage_that_cannot_be_mended_is_read_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+    monkeypatch.setattr(disk_cache, "write_whole", fails(errno.EROFS))
+    monkeypatch.setattr(Path, "unlink", fails(errno.EROFS))
+    compiler = compiler_in(path.parent)
+    compiler.compile_regex(REGEX)
+    assert compiler.stats()["disk"]["damaged"] == 1
+    assert sum("cannot be used" in text for text in warnings_of(caplog)) == 1
+
+
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("in the way")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):

@@ -125,6 +125,14 @@ class DiskCache:
         """The file of an entry."""
         return self.folder / f"compiled-{entry.hex()}.equimask"
 
+    def state(self, entry: bytes) -> tuple[int, ...] | None:
+        """What changes if the file of an entry is written again; None if there is no file."""
+        try:
+            found = self.path(entry).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
     def load(self, entry: bytes, found_as: str = "disk_hits") -> CompiledGrammar | None:
         """The compiled grammar of an entry; None if there is no usable entry.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import time
 from functools import partial
 from sys import getsizeof
@@ -114,6 +113,7 @@ class Pipeline:
             entry = None if disk is None or not request.has_file else disk.entry(key)
             if disk is None or entry is None:
                 return self._made(request, key, None, deadline, began)
+            seen = disk.state(entry)
             if (found := disk.load(entry)) is not None:
                 return self._loaded(request, key, found, began)
             self._statistics.count("disk_misses")
@@ -123,9 +123,9 @@ class Pipeline:
             with single_flight.wait_for_other_processes(disk.path(entry), deadline, seconds) as turn:
                 if turn == "overdue":
                     self._statistics.count("disk_overdue")
-                # another process may have written it since; `Path.is_file` raises some errors of the system
-                is_there = os.path.isfile(disk.path(entry))
-                if is_there and (found := disk.load(entry, "disk_shared")) is not None:
+                # another process may have written it since
+                is_new = disk.state(entry) not in (None, seen)
+                if is_new and (found := disk.load(entry, "disk_shared")) is not None:
                     return self._loaded(request, key, found, began)
                 return self._made(request, key, entry, deadline, began, OVERDUE if turn == "overdue" else "")
         except Exception as error:
