@@ -70,6 +70,7 @@ def test_every_mask_is_counted_once(strategy: str) -> None:
         (lambda: batch.batch_fill_next_token_bitmask(matchers[:1], bitmask), 1),
         (lambda: second.fill_limited_bitmask(bitmask, 5), 1),
         (lambda: third.traverse_draft_tree(*tree, row()[:3]), 3),
+        (lambda: GrammarMatcher(compiled).explain(), 0),
     ]
     for number, (fill, masks) in enumerate(ways):
         before = masks_filled()

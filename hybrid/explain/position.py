@@ -64,7 +64,7 @@ def explain(matcher: Matcher, words: TextExplainer, deadline: Deadline) -> Expla
             size, 0, False, False, "", frozenset(), (), pointer=pointer, omitted=(UNASKED,), cut_short=True
         )
     mask = np.zeros((size + 31) // 32, np.int32)
-    matcher.fill_next_token_bitmask(mask)
+    matcher._fill(mask.view(np.uint32))  # which metrics do not count
     allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")[:size]
     fork = matcher.fork()
     following = _next_bytes(fork, allowed, singles, deadline)
