@@ -105,6 +105,7 @@ def test_what_stacks_do_not_decide_runs_in_plain_xgrammar(name: str) -> None:
         return
     construct = f"the grammar uses {features}, so the allowed tokens depend on more than the text's bytes"
     assert compiled.strategy == "engine" and compiled.classes is None
+    assert ("stop= or suffix=" in compiled.reason) == features.markers
     assert compiled.reason.startswith("no token classes: ") and construct in compiled.reason
     assert GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(grammar).strategy == "engine"
     with pytest.raises(UnsupportedGrammar, match=f"{construct}.*; use strategy='auto'"):

@@ -50,7 +50,9 @@ class Features(NamedTuple):
         return (self.edges or self.exclusions) and not any(self[3:-1])
 
     def __str__(self) -> str:
-        names = ("token edges", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "markers")
+        names = (
+            "token edges", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "stop= or suffix="
+        )  # fmt: skip
         return ", ".join(name for name, found in zip(names, self[1:-1], strict=True) if found)
 
 
