@@ -126,7 +126,7 @@ FAMILIES = (
            ("place",), _by_place("misses")),
     Family("equimask_cache_evictions", "counter", "Grammars that were removed to make room for others.",
            ("place",), _by_place("evictions")),
-    Family("equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its grammar.",
+    Family("equimask_shared_calls", "counter", "Calls that waited for an equal call, and got its result.",
            ("by",), lambda found: {("thread",): found["shared"], ("process",): found["disk"]["shared"]}),
     Family("equimask_disk_troubles", "counter", "Problems with the folder of compiled grammars.",
            ("what",),
