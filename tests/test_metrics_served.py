@@ -14,6 +14,7 @@ import os
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.engines import metrics as engines
 from adapters.engines.settings import Settings
+from equivalence import ArgumentError
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.metrics import FAMILIES, Publisher, files, publish
 from hybrid.metrics.collector import Collector
@@ -104,6 +106,13 @@ def test_a_folder_says_the_same(tmp_path: Path) -> None:
         assert found == scrape(registry) and len(found) > 20
     finally:
         publisher.close()
+
+
+@pytest.mark.parametrize("folder", ["", "a\0b", b"folder", 3, None])
+def test_metrics_are_not_published_to_what_is_no_folder(folder: Any) -> None:
+    for begin in (publish, Publisher):
+        with pytest.raises(ArgumentError, match="folder must be the path"):
+            begin(folder)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from equivalence import forks
+from equivalence.arguments import path_of
 from hybrid.compile import shutdown
 from hybrid.metrics.families import FAMILIES, Family, Sample, current_counts, record_schemas, samples
 
@@ -43,10 +44,13 @@ class Publisher:
         folder: an existing folder, which the scraped process passes to prometheus_client's
             `MultiProcessCollector`.
         seconds: time between two writes.
+
+    Raises:
+        ArgumentError: `folder` is not a path.
     """
 
     def __init__(self, folder: str | os.PathLike[str], seconds: float = SECONDS) -> None:
-        self.folder = Path(os.path.abspath(folder))
+        self.folder = Path(os.path.abspath(path_of(folder, "folder")))
         self._seconds = seconds
         self._process = os.getpid()
         self._warned = False
@@ -132,8 +136,12 @@ _publishers: dict[Path, Publisher] = {}
 
 def publish(folder: str | os.PathLike[str]) -> Publisher:
     """Write the metrics of this process to a folder from now on. Return the same publisher for the same
-    folder."""
-    path = Path(os.path.abspath(folder))
+    folder.
+
+    Raises:
+        ArgumentError: `folder` is not a path.
+    """
+    path = Path(os.path.abspath(path_of(folder, "folder")))
     with _lock:
         found = _publishers.get(path)
         if found is None or found.is_closed:
