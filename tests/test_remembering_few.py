@@ -226,3 +226,23 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     matcher = matcher_of(unique({"type": "integer", "minimum": 0, "maximum": 12}))
     assert matcher.accept_string("[1,10,11,12,") and mask_of(matcher)
     assert tried and min(tried) == 0
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+def test_the_last_of_long_listed_texts_can_be_written(is_inside: bool, strategy: str) -> None:
+    """The search for a new value read the listed texts letter by letter, and gave up. Then nothing could
+    follow the comma."""
+    texts = [f"{number} and a long text that is the same, {number}" for number in range(10, 70)]
+    texts.append(f"{texts[0]}a")
+    item: dict[str, Any] = {"enum": texts}
+    if is_inside:
+        item = {
+            "type": "object", "properties": {"name": item}, "required": ["name"],
+            "additionalProperties": False,
+        }  # fmt: skip
+    items = [json.dumps({"name": text} if is_inside else text) for text in texts]
+    matcher = matcher_of(unique(item, minItems=len(texts)), strategy)
+    assert matcher.accept_string(f"[{', '.join(items[:-1])}, ")
+    for byte in f"{items[-1]}]".encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.is_completed()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import zip_longest
 from typing import TypeAlias, TypeVar
 
+from equivalence.deadline import Deadline
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
     BACKSLASH,
@@ -50,6 +51,9 @@ _SPACES = (b"\n", b" ", b"\t", b"\r")
 _ENDLESS_ZEROS = re.compile(r"\.[0-9]*0{12}\Z")
 """The most zeros of a fraction behind which another digit is looked for: if only zeros may follow, `1.000...`
 never becomes another number than 1."""
+
+_WITHIN_STRING = re.compile(r'[^"\\]+')
+"""The beginning of a text that neither ends a string nor escapes a character."""
 
 Text = TypeVar("Text", str, bytes)
 
@@ -133,6 +137,8 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
                 if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
                     continue
                 met.add((text, rest))
+                if not rest and is_consistent(text, array.texts) and _read_forced(twin, after):
+                    text, rest = after.begun_parts(after.open[depth])
                 if not is_consistent(text, array.texts) or array.is_endless_behind(text):
                     if goes_on(after, twin.fork, depth + 1, tries):
                         return True  # however it goes on
@@ -148,6 +154,18 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
                 return True
         level = following
     return False
+
+
+def _read_forced(follower: Follower, cursor: Cursor) -> bool:
+    """Read text that the grammar forces within a string: listed texts are long, and differ in few places.
+    Return whether there is any."""
+    if cursor.mode != IN_STRING:
+        return False
+    forced = _WITHIN_STRING.match(follower.find_jump_forward_string(Deadline()))
+    if forced is None or not follower.accept_string(forced[0].encode()):
+        return False
+    cursor.read(forced[0].encode())
+    return True
 
 
 def goes_on(
