@@ -93,6 +93,25 @@ def test_what_is_nearly_another_row_takes_little(large: int) -> None:
     assert rows.nbytes - first - ROW_BYTES == 16 + 8 * len({int(token) // 32 for token in tokens[smallest]})
 
 
+def test_a_patch_is_never_of_a_row_that_an_error_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, _ = gather()
+    rows = Rows(made, (STOP,))
+    masks, words = Interned(2, N_MASK_WORDS), np.zeros(N_MASK_WORDS, np.int64)
+    words[0] = BOTH
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    mask = 2 * masks.add(words)
+    with monkeypatch.context() as patched:
+        patched.setattr("hybrid.classifier.rows._longer", fail)
+        with pytest.raises(MemoryError):
+            rows.make(0, 1_000, mask, masks)
+    words[0] |= 1 << 4
+    rows.make(1, 4, 2 * masks.add(words), masks)
+    assert len(rows.rows) == 1 and isinstance(rows.rows[0], np.ndarray), "it is a row"
+
+
 def test_what_rows_refuse() -> None:
     made, _ = gather()
     rows, nothing = Rows(made, (STOP,)), Interned(1, 1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 from itertools import chain, pairwise, product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -288,6 +289,23 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
 
     walk(classifier, ebnf, lambda wanted: min(rng.sample(wanted, min(3, len(wanted))), key=order), 6, 8)
     assert (classifier.session.store.summariser.n_compared > 0) == is_compared
+
+
+def fail(*_: object) -> None:
+    raise MemoryError
+
+
+def test_a_comparison_that_had_no_memory_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    ebnf = KEYS[2][0]
+    vocabulary = vocabulary_of([bytes([c]) for c in b"<>;nameb x01"] + [b"na", b"me>", b"nbsp>x", b"n;"])
+    classifier = walked_of(ebnf, vocabulary)
+    config = classifier.step(classifier.session, classifier.session.start, 0)
+    with monkeypatch.context() as patched:
+        patched.setattr("hybrid.classifier.delta_walker.np", SimpleNamespace(empty=fail, int64=np.int64))
+        with pytest.raises(MemoryError):
+            row_of(classifier, config)
+    walk(classifier, ebnf, random.Random(0).choice, 6, 8)
+    assert classifier.session.store.summariser.n_compared > 0
 
 
 def test_two_loops_that_lead_into_each_other() -> None:

@@ -93,17 +93,15 @@ class Pairs:
         old: cython.Py_ssize_t = self.rows.shape[0]
         last: cython.Py_ssize_t = 4 * old - 1
         self.account.claim(ROW_BYTES * 2 * old, ROW_BYTES * old)
-        rows = bigger(self.rows, 2 * old)
-        table = np.full(4 * old, -1, np.int32)
-        places: cython.int[::1] = table
+        places: cython.int[::1] = np.full(4 * old, -1, np.int32)
         with cython.nogil:
             for number in range(1, old):
                 slot = pair_hash(self.rows[number].first, self.rows[number].second) & last
                 while places[slot] >= 0:
                     slot = (slot + 1) & last
                 places[slot] = cython.cast(cython.int, number)
-        self.rows = rows
-        self.table = table
+        self.rows = bigger(self.rows, 2 * old)
+        self.table = places
         return 0
 
     @property

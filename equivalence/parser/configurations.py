@@ -131,13 +131,13 @@ class Configurations:
         return self.put(end - first)
 
     def grow_configurations(self):
-        """Make room for the steps and facts of more configurations."""
+        """Make room for the steps and facts of more configurations. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.steps.shape[0]
         row: cython.Py_ssize_t = 4 * self.n_classes + FACTS.size
         self.account.claim(2 * old * row, old * row)
-        steps, facts = bigger(self.steps, 2 * old), bigger(self.facts, 2 * old)
+        steps: cython.int[:, ::1] = bigger(self.steps, 2 * old)
+        self.facts = bigger(self.facts, 2 * old)
         self.steps = steps
-        self.facts = facts
 
     # ---------------------------------------------------------------- what a step says
 

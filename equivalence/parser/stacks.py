@@ -239,10 +239,10 @@ class Stacks:
         self.frames = frames
 
     def grow_tails(self):
-        """Make room for the data of more tails."""
+        """Make room for the data of more tails. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.label.shape[0]
         self.account.claim(32 * old, 16 * old)
-        seen = np.zeros(2 * old, np.int64)
+        seen: cython.Py_ssize_t[::1] = np.zeros(2 * old, np.int64)
         seen[:old] = self.seen
         self.label = bigger(self.label, 2 * old)
         self.seen = seen

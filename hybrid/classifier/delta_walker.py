@@ -147,9 +147,9 @@ class DeltaWalker(Walker):
         if self.levels is None:
             with cython.gil:
                 self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
-                self.levels = zeros(PAIR, self.longest + 2)
                 self.removed = np.empty(2 * MOST_ENTERED, np.int64)
                 self.closed = np.empty(MOST_ENTERED, np.int64)
+                self.levels = zeros(PAIR, self.longest + 2)  # last: it says that all are there
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
         self.n_ranges = self.n_removed = self.n_closed = 0

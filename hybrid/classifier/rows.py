@@ -219,13 +219,14 @@ class Rows:
         else:
             made = np.array(spare.row)
             size = self.n_bytes
-            self.bases.append(made)
-            del self.bases[:-BASES]
             source = address_of_words(made) | needed
         if number >= self.of_mask.shape[0]:
             self.nbytes += 8 * (2 * number - self.of_mask.shape[0])
             self.of_mask = _longer(self.of_mask, 2 * number)
         self.rows.append(made)
+        if not is_patch:  # a base must be among `rows`, which keep it in memory
+            self.bases.append(made)
+            del self.bases[:-BASES]
         self.of_mask[number] = source
         self.nbytes += size + ROW_BYTES
         self.note(configuration, source)

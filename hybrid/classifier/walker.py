@@ -260,8 +260,9 @@ class Walker(WalkOutput):
         """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
-            number = self.number_of_read[read] = len(self.reads)
-            self.reads.append(read)
+            number = len(self.reads)
+            self.reads.append(read)  # first: after an error, no other read may get this number
+            self.number_of_read[read] = number
         self.n_ranges = 0 if read.is_empty else 1
         self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
         return 0
