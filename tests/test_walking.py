@@ -27,6 +27,7 @@ from equivalence.walks.unit_reads import UnitReads
 from equivalence.walks.walk_cache import WalkCache
 from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier
+from hybrid.classifier.canonical_form import CanonicalForm
 from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.walk_output import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
@@ -306,6 +307,18 @@ def test_a_comparison_that_had_no_memory_is_made_later(monkeypatch: pytest.Monke
             row_of(classifier, config)
     walk(classifier, ebnf, random.Random(0).choice, 6, 8)
     assert classifier.session.store.summariser.n_compared > 0
+
+
+def test_forms_of_states_after_one_that_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    classifier = walked_of(f'root ::= "{"abc" * 80}"', vocabulary_of([b"a", b"b", b"c"]))
+    automaton = classifier.session.store.space.automaton
+    states, forms = range(automaton.n_states), CanonicalForm(automaton)
+    with monkeypatch.context() as patched:
+        patched.setattr("hybrid.classifier.canonical_form.bigger", fail)
+        with pytest.raises(MemoryError):
+            list(map(forms.of_state, states))
+    fresh = CanonicalForm(automaton)
+    assert list(map(forms.of_state, states)) == list(map(fresh.of_state, states))
 
 
 def test_two_loops_that_lead_into_each_other() -> None:

@@ -72,6 +72,9 @@ class CanonicalForm:
         return self.as_bytes()
 
     def begin(self) -> cython.int:
+        """Start a list. The one before may be unfinished, after an error."""
+        for i in range(self.n_states):
+            self.place[self.order[i]] = -1
         self.n_states = 0
         self.n_words = 0
         self.is_too_large = False
@@ -84,8 +87,6 @@ class CanonicalForm:
         while i < self.n_states and not self.is_too_large:
             self.put_state(self.order[i])
             i += 1
-        for i in range(self.n_states):
-            self.place[self.order[i]] = -1
         return None if self.is_too_large else np.asarray(self.words)[: self.n_words].tobytes()
 
     def put_state(self, state: cython.Py_ssize_t) -> cython.int:
