@@ -12,7 +12,7 @@ cdef enum:
 
 
 cdef inline Py_ssize_t pending(Py_ssize_t pops, Py_ssize_t nonterminal, Py_ssize_t rest) noexcept nogil:
-    return rest << SHIFT_REST | nonterminal << SHIFT_POPS | pops
+    return (rest * (<Py_ssize_t>1 << SHIFT_REST)) | nonterminal << SHIFT_POPS | pops
 
 
 cdef inline Py_ssize_t pops_of(Py_ssize_t outcome) noexcept nogil:
