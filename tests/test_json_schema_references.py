@@ -52,6 +52,18 @@ def test_a_pointer_is_written_as_in_rfc_6901(part: str, address: str) -> None:
         valid({"kept": kept, "$ref": f"{address}#/kept/{part}"}, "x", given)
 
 
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+def test_a_lack_of_memory_does_not_decide_what_a_reference_means(
+    keyword: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(referencing.Registry, "anchor", fail)
+    with pytest.raises(MemoryError):
+        valid({keyword: "#a", "$defs": {"x": {"$dynamicAnchor": "a", "type": "integer"}}}, 1)
+
+
 @pytest.mark.parametrize("keyword", ["$anchor", "$id"])
 def test_references_to_names_take_linear_time(keyword: str) -> None:
     """Each took a search through the whole schema: 1,000 references to 1,000 anchors took over 50 s."""

@@ -122,7 +122,7 @@ class References:
             registry = registry.with_resource(name, resource)
             # otherwise each reference to a name would look through the whole schema
             return (registry.crawl() if self._has_names else registry).resolver(name)
-        except RecursionError:
+        except (RecursionError, MemoryError):
             raise
         except Exception as error:  # `referencing` lets errors of several types through
             raise _unreadable(error) from error
@@ -194,7 +194,7 @@ class References:
         try:
             found = self._lookup(resolver, keyword, name)
             is_strict = _is_strict(found.resolver, _absolute(resolver, name))
-        except RecursionError:
+        except (RecursionError, MemoryError):
             raise
         except Exception as error:  # `referencing` lets errors of several types through
             raise LookupError(name) from error
@@ -306,6 +306,8 @@ def _resource_at(resolver: Any, uri: str) -> Any:
     """Return the resource at an address; None: it is a part of another one, without an address."""
     try:
         return resolver._registry[uri]
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - errors of several types
         return None
 
@@ -322,6 +324,8 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
     try:
         return isinstance(resolver._registry.anchor(uri, name).value, DynamicAnchor)
+    except MemoryError:
+        raise
     except Exception:  # noqa: BLE001 - errors of several types: there is no such anchor
         return False
 
