@@ -11,6 +11,7 @@ import json
 import re
 
 _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
+_LAST_COMMA = re.compile(r",\s*[}\]]")
 
 
 def fault_of(text: str) -> str | None:
@@ -20,9 +21,10 @@ def fault_of(text: str) -> str | None:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        before = text[: error.pos].rstrip()
-        if text[error.pos : error.pos + 1] in ("}", "]") and before.endswith(","):
-            return f"there is a comma before a closing bracket at {_place(text, len(before) - 1)}; remove it"
+        # the error is at the comma from Python 3.13 on, and before that at the bracket
+        at = error.pos if text.startswith(",", error.pos) else len(text[: error.pos].rstrip()) - 1
+        if _LAST_COMMA.match(text, at):
+            return f"there is a comma before a closing bracket at {_place(text, at)}; remove it"
         if not text.strip():
             return "it is empty"
         return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
