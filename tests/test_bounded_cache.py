@@ -36,6 +36,7 @@ def test_large_results_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_arguments_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_cache, "LIMIT_BYTES", 1_000_000)
+    repeated.cache_clear()
     for number in range(100):
         repeated(f"{number} " + "x" * 100_000, 0)
         assert repeated.cache_info().currsize < 20
