@@ -78,8 +78,10 @@ class Injector:
     def __init__(self, at: int = -1) -> None:
         self.at, self.count = at, 0
 
-    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+    def _look(self, frame: FrameType, event: str, called: Any) -> None:
         if event in ("call", "c_return") and frame.f_code.co_filename.startswith(OURS):
+            if getattr(called, "__name__", None) == "__enter__":
+                return  # a lock stays locked then, as docs/processes.md says of Python 3.14
             self.count += 1
             if self.count == self.at + 1:
                 sys.setprofile(None)
