@@ -105,6 +105,8 @@ def _built() -> ModuleType:
 
 
 BUILT = _built()
+if sys.platform == "linux":  # from Python 3.14 on, another method is the default
+    multiprocessing.set_start_method("fork", force=True)
 Options.buffer_max_dims = BUILT.DIMENSIONS
 SHARED = f"equivalence.cython_shared_{BUILT.DIMENSIONS}"  # a new name, so that an old one is not kept
 
