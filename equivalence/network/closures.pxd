@@ -3,7 +3,7 @@ from equivalence.network.deterministic cimport Deterministic
 from equivalence.network.edges cimport Edge, SortedEdges
 
 cdef struct Copied:
-    Py_ssize_t state, back
+    int state, back
 
 cdef struct Element:
     Py_ssize_t stamp, subset

@@ -27,7 +27,7 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-COPIED = Kind("state back")
+COPIED = Kind("state back", np.int32)
 ELEMENT = Kind("stamp subset")
 
 PATH = cython.declare(cython.int, 64)  # most states that wait in the search for a rule's end

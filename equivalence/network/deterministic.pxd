@@ -1,8 +1,8 @@
 cdef struct Span:
-    Py_ssize_t first, last, target
+    int first, last, target
 
 cdef struct Call:
-    Py_ssize_t rule, back
+    int rule, back
 
 
 cdef class Deterministic:

@@ -24,8 +24,8 @@ INLINE_STATES = cython.declare(cython.int, 24)  # a larger rule is called, not c
 # a rule that loops on more bytes is not copied either: each copy would be walked over the whole trie
 INLINE_LOOP = cython.declare(cython.int, 8)
 
-SPAN = Kind("first last target")
-CALL = Kind("rule back")
+SPAN = Kind("first last target", np.int32)
+CALL = Kind("rule back", np.int32)
 
 
 @cython.final

@@ -2,7 +2,7 @@ from equivalence.network.sorted_set cimport SortedSet
 
 
 cdef struct Edge:
-    Py_ssize_t source, type, a, b, target
+    int source, type, a, b, target
 
 
 cdef class Edges:

@@ -30,7 +30,7 @@ check_source(__name__)
 FIELDS = "source type a b target"
 """Columns of an edge; `equivalence.network.edge_types` says what it does."""
 
-EDGE = Kind(FIELDS)
+EDGE = Kind(FIELDS, np.int32)
 
 LAST = cython.declare(cython.Py_ssize_t, 0x10FFFF)  # the last code point
 FIRSTS = cython.declare(cython.Py_ssize_t[::1], np.array([0, 0x80, 0x800, 0x10000, 0x110000], np.int64))
@@ -51,7 +51,7 @@ class Edges:
         room: initial room for edges.
 
     Attributes:
-        array: int64[., 5], the edges, and room for more.
+        array: int32[., 5], the edges, and room for more.
         rows: the same as records.
         count: number of edges.
         n_states: number of states.
@@ -67,7 +67,7 @@ class Edges:
 
     def make_rows(self, room):
         """Replace the table by a new one."""
-        self.array = np.empty((room, 5), np.int64)
+        self.array = np.empty((room, 5), np.int32)
         self.rows = of_array(self.array, EDGE)
 
     def grow(self):
@@ -76,8 +76,8 @@ class Edges:
         self.make_rows(2 * full.shape[0])
         self.rows[: full.shape[0]] = full
 
-    def table(self) -> NDArray[np.int64]:
-        """The edges, int64[count, 5], not copied."""
+    def table(self) -> NDArray[np.int32]:
+        """The edges, int32[count, 5], not copied."""
         return self.array[: self.count]
 
     def renew(self, n_states, room):
@@ -90,10 +90,16 @@ class Edges:
             self.shared[5 * place] = -1
 
     def put(self, ready: NDArray[np.int64], n_states: cython.Py_ssize_t) -> None:
-        """Replace all edges, int64[n, 5]."""
+        """Replace all edges, int64[n, 5].
+
+        Raises:
+            IndexError: a number exceeds 32 bits.
+        """
         count: cython.Py_ssize_t = len(ready)
         self.renew(n_states, count + 1)
         self.array[:count] = ready
+        if (self.array[:count] != ready).any():
+            raise IndexError("an edge refers to something that does not exist")
         self.count = count
 
     def state(self):

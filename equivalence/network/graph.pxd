@@ -7,7 +7,7 @@ cdef enum:
 
 
 cdef struct CallByState:
-    Py_ssize_t callee, bounds, back
+    int callee, bounds, back
 
 
 cdef class Graph:

@@ -21,8 +21,8 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-EDGE = Kind("first last target")
-CALL = Kind("callee bounds back")
+EDGE = Kind("first last target", np.int32)
+CALL = Kind("callee bounds back", np.int32)
 
 
 @cython.final

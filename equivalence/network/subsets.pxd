@@ -5,7 +5,7 @@ from equivalence.network.deterministic cimport Deterministic
 from equivalence.network.transitions cimport Transitions
 
 cdef struct Called:
-    Py_ssize_t rule, back, next
+    int rule, back, next
 
 
 cdef class Subsets:

@@ -29,7 +29,7 @@ from equivalence.network.sizes import too_large
 
 check_source(__name__)
 
-CALLED = Kind("rule back next")
+CALLED = Kind("rule back next", np.int32)
 
 # the maximum number of members of all subsets, for each allowed state: nested repeats in a pattern took a
 # minute for 8,000 states

@@ -1,5 +1,5 @@
 cdef struct Way:
-    Py_ssize_t last, target, next
+    int last, target, next
 
 
 cdef class Transitions:

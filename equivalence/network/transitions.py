@@ -21,7 +21,7 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-WAY = Kind("last target next")
+WAY = Kind("last target next", np.int32)
 
 FIRST_ROOM = cython.declare(cython.Py_ssize_t, 512)  # initial room for transitions
 
