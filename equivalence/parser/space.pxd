@@ -17,7 +17,8 @@ cdef struct Link:
 
 
 cdef struct Occurrence:
-    Py_ssize_t links, stamp, listed
+    int links, listed
+    Py_ssize_t stamp
 
 
 @cython.no_gc

@@ -24,6 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
+import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import empty, zeros
@@ -41,7 +42,7 @@ from equivalence.parser.configurations import FACTS
 
 check_source(__name__)
 
-OCCURRENCE = Kind("links stamp listed")
+OCCURRENCE = Kind("links listed", np.int32, "stamp")
 LINK = Kind("tail next")
 
 
@@ -66,7 +67,7 @@ class Space(Configurations):
         stacks: frames and tails.
         occurrences: rows 2 s and 2 s + 1 are about state s before and after the current byte: the tails on
             which it occurs, as a linked list in `links`, and the step in which it occurred last (`stamp`).
-            Column `listed` is also read from the top: the states before the byte, by rank, in the even rows,
+            Field `listed` is also read from the top: the states before the byte, by rank, in the even rows,
             and those after it in the odd ones.
         links: (tail, next link). The tails of a state are united when all of them are known, because uniting
             them one by one made a new tail each time.
@@ -89,7 +90,7 @@ class Space(Configurations):
         Configurations.__init__(
             self, automaton, byte_tables, configurations, most_configurations, account, excess
         )
-        account.claim(24 * frames + 48 * (self.n_states + 1))
+        account.claim(24 * frames + 32 * (self.n_states + 1))
         self.stacks = Stacks(automaton, absorbing, frames, most_frames, account, excess)
         self.occurrences = zeros(OCCURRENCE, 2 * (self.n_states + 1))
         self.rank = rank
