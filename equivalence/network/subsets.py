@@ -72,7 +72,7 @@ class Subsets:
         """Start with the automata of `closures`."""
         self.max_states = max_states
         self.n_rules = self.automata.rule_first.shape[0]
-        self.sets.clear(self.closures.n_states + 64)
+        self.sets.clear(2 * self.closures.n_states + 64)
         self.members_seen = 0
         n_callees: cython.Py_ssize_t = self.closures.nullable.shape[0]
         n_edges: cython.Py_ssize_t = self.closures.edges.shape[0]
