@@ -244,16 +244,15 @@ def test_a_document_that_was_not_checked_in_time_is_not_called_refused(
 def test_an_output_that_cannot_be_written_is_an_error_without_a_traceback() -> None:
     for command in (["grammars"], ["grammars", "--show", "json.lark"], ["--help"]):
         words = [sys.executable, "-m", "hybrid", *command]
+        reading, writing = os.pipe()
+        os.close(reading)
+        ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(writing)
+        assert (ended.returncode, ended.stderr) == (141, "")
         with open("/dev/full", "w") as full:
             ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
         assert ended.returncode == 2 and ended.stderr.startswith("the output cannot be written: ")
         assert len(ended.stderr.splitlines()) == 1
-    reading, writing = os.pipe()
-    os.close(reading)
-    words = [sys.executable, "-m", "hybrid", "grammars"]
-    ended = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
-    os.close(writing)
-    assert (ended.returncode, ended.stderr) == (141, "")
 
 
 # --- The command `try`, driven through a pipe --------------------------------------------------------------

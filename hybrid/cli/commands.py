@@ -38,9 +38,6 @@ from hybrid.pages.classes import ClassTable
 MOST_CHARACTERS = 4_000
 """Most characters of a line of an error that are printed."""
 
-CLOSED_PIPE = 141
-"""The exit status if nobody reads what is printed: as if SIGPIPE had ended the program."""
-
 VocabularySpec = Annotated[str, typer.Option(help=f"SPEC: {ALLOWED}.")]
 Root = Annotated[
     str | None,
@@ -216,18 +213,7 @@ def _console() -> Console:
     """A console that prints any text, even the names of files that are not UTF-8."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    return _Console()
-
-
-class _Console(Console):
-    """Ends with another status than rich's 1, which means that a document is refused, if nobody reads what is
-    printed."""
-
-    def on_broken_pipe(self) -> None:
-        try:
-            super().on_broken_pipe()
-        except SystemExit:
-            raise SystemExit(CLOSED_PIPE) from None
+    return Console()
 
 
 @contextmanager
