@@ -228,12 +228,13 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert tried and min(tried) == 0
 
 
+@pytest.mark.parametrize("end", ["ab", f".{13 * '0'}"])
 @pytest.mark.parametrize("is_inside", [False, True])
-def test_the_last_of_long_listed_texts_can_be_written(is_inside: bool, strategy: str) -> None:
-    """The search for a new value read the listed texts letter by letter, and gave up. Then nothing could
-    follow the comma."""
+def test_the_last_of_long_listed_texts_can_be_written(is_inside: bool, end: str, strategy: str) -> None:
+    """The search for a new value read the listed texts letter by letter, and gave up. It also took zeros at
+    the end of a text for those of a fraction. Then nothing could follow the comma."""
     texts = [f"{number} and a long text that is the same, {number}" for number in range(10, 70)]
-    texts.append(f"{texts[0]}a")
+    texts += [f"{texts[0]}{end[:-1]}", f"{texts[0]}{end}"]
     item: dict[str, Any] = {"enum": texts}
     if is_inside:
         item = {

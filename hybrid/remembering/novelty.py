@@ -22,6 +22,7 @@ from hybrid.remembering.cursor import (
     BEFORE,
     ESCAPED,
     IN_NUMBER,
+    IN_SCALAR,
     IN_STRING,
     WHITE_SPACE,
     Container,
@@ -132,7 +133,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
                     following.append((twin, after, b""))
                     continue
                 text, rest = after.begun_parts(after.open[depth])
-                if _ENDLESS_ZEROS.search(text):
+                if after.mode == IN_SCALAR and _ENDLESS_ZEROS.search(text):
                     continue
                 if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
                     continue
