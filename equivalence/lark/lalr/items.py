@@ -205,7 +205,7 @@ class Items:
         old = self.status.shape[0]
         size = self.interned.starts.shape[0]
         self.account.claim(9 * size, 9 * old)
-        edge_start = bigger(self.edge_start, size + 1)
+        edge_start: cython.Py_ssize_t[::1] = bigger(self.edge_start, size + 1)
         self.status = bigger(self.status, size)  # only when there is memory for both
         self.edge_start = edge_start
 

@@ -188,7 +188,7 @@ class Simulation:
         old = self.first.shape[0]
         size = min(2 * old, self.most + PASS + 1)
         self.account.claim(12 * size, 12 * old)
-        row = bigger(self.row, size)
+        row: cython.Py_ssize_t[::1] = bigger(self.row, size)
         self.first = bigger(self.first, size)  # not before there is memory for both
         self.row = row
 
