@@ -52,16 +52,26 @@ def test_a_pointer_is_written_as_in_rfc_6901(part: str, address: str) -> None:
         valid({"kept": kept, "$ref": f"{address}#/kept/{part}"}, "x", given)
 
 
+@pytest.mark.parametrize(("error", "told"), [(MemoryError, MemoryError), (RecursionError, SchemaRefused)])
 @pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
-def test_a_lack_of_memory_does_not_decide_what_a_reference_means(
-    keyword: str, monkeypatch: pytest.MonkeyPatch
+def test_a_lack_of_memory_or_depth_does_not_decide_what_a_reference_means(
+    keyword: str, error: type[Exception], told: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise MemoryError
+    real, calls = referencing.Registry.anchor, [0, 0]  # the number of calls, and which of them fails
 
-    monkeypatch.setattr(referencing.Registry, "anchor", fail)
-    with pytest.raises(MemoryError):
-        valid({keyword: "#a", "$defs": {"x": {"$dynamicAnchor": "a", "type": "integer"}}}, 1)
+    def failing(*arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == calls[1]:
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(referencing.Registry, "anchor", failing)
+    schema = {keyword: "#a", "$defs": {"x": {"$dynamicAnchor": "a", "type": "integer"}}}
+    assert valid(schema, 1)
+    for last in range(1, calls[0] + 1):
+        calls[:] = 0, last
+        with pytest.raises(told):
+            valid(schema, 1)
 
 
 @pytest.mark.parametrize("keyword", ["$anchor", "$id"])

@@ -306,7 +306,7 @@ def _resource_at(resolver: Any, uri: str) -> Any:
     """Return the resource at an address; None: it is a part of another one, without an address."""
     try:
         return resolver._registry[uri]
-    except MemoryError:
+    except (RecursionError, MemoryError):
         raise
     except Exception:  # noqa: BLE001 - errors of several types
         return None
@@ -324,7 +324,7 @@ def _has(resolver: Any, uri: str, name: str) -> bool:
 
     try:
         return isinstance(resolver._registry.anchor(uri, name).value, DynamicAnchor)
-    except MemoryError:
+    except (RecursionError, MemoryError):
         raise
     except Exception:  # noqa: BLE001 - errors of several types: there is no such anchor
         return False
