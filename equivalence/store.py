@@ -142,7 +142,7 @@ def read_arrays(path: str | os.PathLike[str], most: Mapping[str, int]) -> Arrays
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return {name: array_of_npy(_member(archive, name, size)) for name, size in most.items()}
-    except Unusable:
+    except (Unusable, MemoryError):  # sizes are bounded: a lack of memory says nothing about the file
         raise
     except Exception as error:  # any error of Python's reader on a forged archive
         raise Unusable(f"{type(error).__name__}: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,19 @@ def _write_and_read(path: str, number: int, times: int) -> int:
         found = read_arrays(path, {"a": 1 << 20})["a"]
         whole += bool((found == found[0]).all()) and found[0] in (0, 1)
     return whole
+
+
+def test_a_lack_of_memory_is_not_taken_for_a_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "vocabulary.npz"
+    Vocabulary.from_bytes(TOKENS).save(path)
+    monkeypatch.setattr(zipfile.ZipFile, "open", fail)
+    with pytest.raises(MemoryError):
+        Vocabulary.load(path)
 
 
 def test_two_processes_may_write_one_file(tmp_path: Path) -> None:
