@@ -8,7 +8,7 @@ Limits: none.
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 from equivalence.errors import HybridError
@@ -36,6 +36,6 @@ def check_seconds(name: str, given: Any) -> float | None:
     """
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < math.inf:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= sys.float_info.max:
         raise HybridError(f"{name} must be a positive number, or None for no limit, but is {given!r}")
     return given

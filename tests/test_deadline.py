@@ -154,7 +154,9 @@ def test_the_largest_budget_does() -> None:
     assert compute_classes(GRAMMAR, VOCABULARY, capacity=Capacity(*[2**48] * 5), max_states=2**48).n_classes
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, float("inf"), float("nan"), True, "9", [1]])
+@pytest.mark.parametrize(
+    "seconds", [0, -1.0, float("inf"), float("nan"), True, "9", [1], pytest.param(10**400, id="huge")]
+)
 def test_seconds_that_are_none_are_refused_by_name(seconds: Any) -> None:
     for name in ("seconds", "mask_seconds"):
         with pytest.raises(HybridError, match=rf"^Budget\.{name} must be a positive number, or None"):
