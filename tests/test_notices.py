@@ -91,7 +91,7 @@ def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
     assert len(called) == 1
 
 
-def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
+def test_a_hook_is_named_by_an_environment_variable(monkeypatch, tmp_path):
     module = ModuleType("operators_own")
     seen: list[Notice] = []
     vars(module).update(number=3, hook=seen.append)
@@ -101,8 +101,10 @@ def test_a_hook_is_named_by_an_environment_variable(monkeypatch):
     add_named_hook("EQUIMASK_VLLM_NOTICES", "operators_own:hook")
     tell(Notice("vllm", "r", (LOOSE,)), logger)
     assert len(seen) == 1
-    for given in ("operators_own", "operators_own:", ":hook", "operators_own:gone", "gone_away:hook",
-                  "operators_own:number", "operators own:hook", ""):  # fmt: skip
+    (tmp_path / "operators_broken.py").write_text("raise RuntimeError('no database')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for given in ("operators_broken:hook", "operators_own", "operators_own:", ":hook", "operators_own:gone",
+                  "gone_away:hook", "operators_own:number", "operators own:hook", ""):  # fmt: skip
         with pytest.raises(ValueError, match=r"EQUIMASK_VLLM_NOTICES must be module:function"):
             add_named_hook("EQUIMASK_VLLM_NOTICES", given)
 

@@ -144,7 +144,7 @@ def add_named_hook(variable: str, given: str | None) -> None:
         if not module or not name:
             raise ValueError("there is no colon between two names")
         found = pkgutil.resolve_name(given)
-    except (ValueError, ImportError, AttributeError) as error:
+    except Exception as error:  # importing the operator's module may raise anything
         raise ValueError(
             f"{variable} must be module:function, which can be imported where the engine runs, but is "
             f"{given!r}: {error}"
