@@ -100,6 +100,24 @@ def test_a_program_ends_whatever_is_at_work() -> None:
     assert len(lines) == 2 and lines[1].splitlines().count("cancelled") >= 2, printed
 
 
+def test_a_compiler_made_after_the_main_thread_has_ended_is_closed() -> None:
+    program = """
+import threading
+from hybrid import GrammarCompiler, HybridError, Vocabulary
+vocabulary = Vocabulary.from_bytes([b"a", b""], stop_token_ids=1)
+def late():
+    threading.main_thread().join()
+    compiler = GrammarCompiler(vocabulary)
+    assert compiler.compile_regex("a+").strategy == "classifier"
+    try:
+        compiler.compile_regex_async("a+")
+    except HybridError as error:
+        print("refused" if "the compiler is closed" in str(error) else error)
+threading.Thread(target=late).start()
+"""
+    assert run(program)[1] == "refused\n"
+
+
 def test_a_program_ends_without_a_word() -> None:
     """The module holds objects of all kinds, which Python destroys in any order."""
     program = """

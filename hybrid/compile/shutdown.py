@@ -17,18 +17,24 @@ from collections.abc import Callable
 from equivalence.weak_methods import WeakMethods
 
 _calls = WeakMethods()
+_has_left = False
 
 
 def at_exit(call: Callable[[], object]) -> None:
-    """Register a method that is called when the program ends.
+    """Register a method that is called when the program ends. If the main thread has ended, it is called
+    at once.
 
     Args:
         call: a method, which should return quickly. It does not keep its object alive.
     """
     _calls.add(call)
+    if _has_left:
+        call()
 
 
 def _leave() -> None:
+    global _has_left
+    _has_left = True  # before the calls: a method that is added meanwhile is called at least once
     for call in _calls.alive():
         with contextlib.suppress(Exception):  # nothing is left that could handle an error
             call()
