@@ -44,6 +44,7 @@ _CLASSES = {"d": _DIGITS, "w": WORD, "s": SPACES}
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _MOST_REPEATS = 1_000_000
 _BOUNDS = re.compile("{([0-9]+)(?:(,)([0-9]*))?}")
+_CODE_POINT = re.compile("{([0-9a-fA-F]+)}")
 _QUANTIFIERS, _SYNTAX = frozenset("*+?{"), frozenset("()[{.*+?^$|\\")
 """The first characters of quantifiers, and those that need not mean themselves."""
 
@@ -261,13 +262,13 @@ class _Parser:
         if letter == "x":
             return self._hexadecimal(2, letter)
         if letter == "u":
-            if self._take("{"):
-                end = self.source.find("}", self.at)
-                digits, self.at = self.source[self.at : max(end, self.at)], end + 1
-                if end < 0 or not _is_hexadecimal(digits) or int(digits, 16) > LAST:
-                    raise InvalidPattern("\\u{...} is not a character")
-                return int(digits, 16)
-            return self._unit(letter)
+            found = _CODE_POINT.match(self.source, self.at)
+            if found is None:
+                return self._unit(letter)
+            self.at = found.end()
+            if int(found[1], 16) > LAST:
+                raise InvalidPattern("\\u{...} is not a character")
+            return int(found[1], 16)
         return ord(letter)
 
     def _unit(self, letter: str) -> int:
