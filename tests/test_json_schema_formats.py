@@ -135,3 +135,27 @@ def test_formats_that_also_allow_symbols_are_named(name: str, text: str) -> None
     with pytest.raises(HybridError, match="RFC 5892"):
         compiled_bytes(schema, strict=True)
     assert compiled_bytes(schema, assert_formats=False, strict=True).relaxed == ()
+
+
+REGEX = {"format": "regex"}
+TWO = {"type": "array", "minItems": 2}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"not": REGEX}, "/not"),
+        ({"oneOf": [{"type": "string"}, {"type": "string", **REGEX}]}, "/oneOf/1"),
+        ({"prefixItems": [dict(REGEX), {"not": REGEX}], **TWO}, "/prefixItems/1/not"),
+        ({"const": "\u2603.com", "not": {"format": "idn-hostname"}}, "/not"),
+        ({"type": "string", "minLength": 2, "maxLength": 1, **REGEX}, None),
+        ({"const": " ", "format": "idn-hostname"}, None),
+    ],
+)
+@pytest.mark.parametrize("relax", [False, True])
+def test_a_negated_format_that_is_not_checked_is_named(schema: Any, place: str | None, relax: bool) -> None:
+    """The schema was said to have no valid instance, though a text without the format may be one."""
+    with pytest.raises(SchemaRefused, match="no valid" if place is None else "inside a negation") as caught:
+        grammar_of_schema(schema, relax=relax)
+    named = ("unsatisfiable", "", "") if place is None else ("needed", "format", place)
+    assert (caught.value.kind, caught.value.keyword, caught.value.pointer) == named

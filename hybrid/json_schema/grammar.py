@@ -156,7 +156,7 @@ class Source(NamedTuple):
         if self.left_out:
             refuse_forbidding(locations, self.left_out)
         if not start.is_productive:
-            raise SchemaRefused("unsatisfiable", "", "", "has no valid instance")
+            raise self._unsatisfiable(schema, dict(strings.too_wide), deadline)
         _check_unique(nonterminals, unique, counts)
         refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
@@ -170,6 +170,25 @@ class Source(NamedTuple):
             raise SchemaRefused("option", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
         return Made(nonterminals, start, rows, root, places, tuple(strings.too_wide))
+
+    def _unsatisfiable(self, schema: Any, too_wide: dict[str, str], deadline: Deadline) -> SchemaRefused:
+        """Return the error for a schema that no text satisfies. A format that allows too much forbids too
+        much inside a negation, so it may be the reason.
+
+        Args:
+            too_wide: the places of such formats, with the reasons.
+        """
+        if too_wide:
+            source = self._replace(left_out=self.left_out | {(place, "format") for place in too_wide})
+            try:
+                source._made(schema, deadline)
+            except SchemaRefused as error:
+                if (error.kind, error.keyword) == ("needed", "format"):  # it is inside a negation
+                    if error.pointer not in too_wide:
+                        return error
+                    why = f"{too_wide[error.pointer]}; inside a negation, this may forbid all valid instances"
+                    return SchemaRefused("needed", "format", error.pointer, why)
+        return SchemaRefused("unsatisfiable", "", "", "has no valid instance")
 
 
 def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
