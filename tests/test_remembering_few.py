@@ -247,3 +247,17 @@ def test_the_last_of_long_listed_texts_can_be_written(is_inside: bool, end: str,
     for byte in f"{items[-1]}]".encode():
         assert byte in mask_of(matcher) and matcher.accept_token(byte)
     assert matcher.is_completed()
+
+
+@pytest.mark.parametrize(
+    "spelled", ["\\u00e9", "\\u00E9", "\u00e9", "\\/", "/", "\\ud83d\\ude00", "\\n", "\\u000a"]
+)
+def test_a_character_may_be_escaped_that_earlier_items_begin_with(spelled: str, strategy: str) -> None:
+    """The search for a new value left out escapes of characters that need none, even if one had begun."""
+    letter = json.loads(f'"{spelled}"')
+    texts = [f"{letter}{other}" for other in "abcdefghij"]
+    matcher = matcher_of(unique({"enum": texts}, minItems=len(texts)), strategy)
+    assert matcher.accept_string(f"[{', '.join(map(json.dumps, texts[1:]))}, ")
+    for byte in f'"{spelled}a"]'.encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.is_completed()

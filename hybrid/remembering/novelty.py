@@ -107,16 +107,17 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
     same = _least_common(begun)
     n_same = sum(1 for one in array.texts if one.startswith(same))
     depth = cursor.open.index(array)
-    level: list[tuple[Follower, Cursor, bytes]] = [(first, cursor, unfinished)]
+    level: list[tuple[Follower, Cursor, str, bytes]] = [(first, cursor, begun, unfinished)]
+    must_end = bool(unfinished)  # an escape or a character
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
     while level:
-        following: list[tuple[Follower, Cursor, bytes]] = []
+        following: list[tuple[Follower, Cursor, str, bytes]] = []
         unlike: dict[tuple[str, bytes], tuple[Follower, Cursor]] = {}
-        for follower, here, unfinished in level:
+        for follower, here, text, rest in level:
             if not tries.take():
                 return False
             has_begun = here.open[depth].begins >= 0
-            for byte in _next_bytes(follower, here.mode, unfinished):
+            for byte in _next_bytes(follower, here.mode, rest, must_end and text == begun):
                 after = here.copy()
                 try:
                     marked = after.read(byte)
@@ -130,7 +131,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
                         continue
                     return True  # an item ended that is new, or that may be a repetition
                 if after.open[depth].begins < 0:  # white space before the item
-                    following.append((twin, after, b""))
+                    following.append((twin, after, "", b""))
                     continue
                 text, rest = after.begun_parts(after.open[depth])
                 if after.mode == IN_SCALAR and _ENDLESS_ZEROS.search(text):
@@ -144,7 +145,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
                     if goes_on(after, twin.fork, depth + 1, tries):
                         return True  # however it goes on
                     continue
-                following.append((twin, after, rest))
+                following.append((twin, after, text, rest))
                 unlike[text, rest] = twin, after
         if _n_apart(unlike) > n_same:
             # each becomes a different value, and there are more of them than earlier items
@@ -278,16 +279,17 @@ def _required_spaces(follower: Follower) -> list[bytes]:
     return spaces if len(spaces) < len(WHITE_SPACE) else []
 
 
-def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[bytes]:
+def _next_bytes(follower: Follower, mode: int, unfinished: bytes, must_end: bool) -> Iterator[bytes]:
     """Find the bytes that may come next, except escapes of characters that need none, and white space that is
     optional: it may be of any kind, and what may follow it may come at once, too.
 
     Args:
         mode: that of the cursor.
         unfinished: the escape, or the character, that has begun.
+        must_end: whether it began before the search, so that it must end, even if the character needs none.
     """
     if mode in (IN_STRING, ESCAPED):
-        yield from _possible(follower, _bytes_of_strings(unfinished))
+        yield from _possible(follower, _bytes_of_strings(unfinished, must_end))
         return
     found: list[bytes] = []
     for one in _possible(follower, PLAIN):
@@ -300,11 +302,11 @@ def _next_bytes(follower: Follower, mode: int, unfinished: bytes) -> Iterator[by
             yield space
 
 
-def _bytes_of_strings(unfinished: bytes) -> bytes:
+def _bytes_of_strings(unfinished: bytes, must_end: bool) -> bytes:
     """Return the bytes that may continue a string, without escapes of characters that need none.
 
     Args:
-        unfinished: the escape, or the character, that has begun.
+        unfinished, must_end: see `_next_bytes`.
     """
     if not unfinished:
         return _AT_CHARACTER
@@ -313,10 +315,10 @@ def _bytes_of_strings(unfinished: bytes) -> bytes:
     at = unfinished.rfind(b"\\")  # of two halves of a character, the second one
     digits = unfinished[at + 2 :]
     if len(unfinished) == at + 1:
-        return b'"\\bfnrtu'
+        return b'"\\/bfnrtu' if must_end else b'"\\bfnrtu'
     if len(digits) == 4:  # the first half
         return _AT_CHARACTER
-    if digits in (b"", b"0", b"00"):
+    if digits in (b"", b"0", b"00") and not must_end:
         return (b"0dD", b"0", b"01")[len(digits)]
     return _HEXADECIMAL
 
