@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import product
 from typing import Any
 
 import pytest
@@ -223,8 +224,9 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     matcher = matcher_of({"oneOf": [{"uniqueItems": True}, {"maxProperties": 3, "not": {"enum": [1]}}]})
     assert matcher.accept_string('{"}": ') and allowed(matcher) and not tried
     monkeypatch.setattr(novelty, "MOST_AHEAD", 1)
-    matcher = matcher_of(unique({"type": "integer", "minimum": 0, "maximum": 12}))
-    assert matcher.accept_string("[1,10,11,12,") and mask_of(matcher)
+    pair = {"type": "array", "items": {"enum": [*range(13)]}, "minItems": 2, "maxItems": 2}
+    matcher = matcher_of(unique(pair))
+    assert matcher.accept_string("[[1,1],[1,10],[1,11],[1,12],[1,") and mask_of(matcher)
     assert tried and min(tried) == 0
 
 
@@ -261,3 +263,28 @@ def test_a_character_may_be_escaped_that_earlier_items_begin_with(spelled: str, 
     for byte in f'"{spelled}a"]'.encode():
         assert byte in mask_of(matcher) and matcher.accept_token(byte)
     assert matcher.is_completed()
+
+
+WORDS = ["".join(letters) for letters in product("ab", repeat=11)]
+OF_BOTH = [*map(str, range(1_000)), *(number + 0.5 for number in range(2_000))]
+MANY_VALUES: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "words": ({"type": "string", "pattern": "^[ab]{11}$"}, WORDS),
+    "numbers": ({"type": "integer", "minimum": -1_500, "maximum": 1_500}, [*range(-1_500, 1_501)]),
+    "of both": ({"enum": OF_BOTH}, OF_BOTH),
+}
+"""Schemas of items, and all their values."""
+
+
+@pytest.mark.parametrize("name", MANY_VALUES)
+def test_the_last_of_very_many_values_can_be_written(name: str) -> None:
+    """The search for a new value gave up, so nothing could follow the comma."""
+    items, values = MANY_VALUES[name]
+    last = len(values) * 97 // 100
+    others = ",".join(json.dumps(value) for number, value in enumerate(values) if number != last)
+    matcher = matcher_of(unique(items, minItems=2), **CLOSE)
+    assert matcher.accept_string(f"[{others},")
+    for byte in f"{json.dumps(values[last], ensure_ascii=False)}]".encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.is_completed()
+    matcher.rollback(1)
+    assert not matcher.accept_string(",")

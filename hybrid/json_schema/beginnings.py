@@ -1,19 +1,22 @@
 """Beginnings of items that can always be completed to a new value.
 
 What: `beginnings_of` finds, for the items of an array, the unfinished strings and numbers that can be
-completed to more values than an array can contain. After such a beginning, no search for a new value is
-needed.
+completed to more values than an array can contain. For others, `Beginnings.n_values` counts the values. After
+either, no search for a new value is needed.
 When: for arrays under `uniqueItems`.
-Limits: strings are judged by their length alone; numbers only if all items have the same ones; arrays,
-objects and constants never count. Other beginnings are searched (`hybrid.remembering.novelty`).
+Limits: `has` judges strings by their length alone. Strings are counted, and numbers judged and counted, only
+if all items have the same ones; arrays, objects and constants never. Other beginnings are searched
+(`hybrid.remembering.novelty`).
 """
 
 from __future__ import annotations
 
+import json
 from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.cardinality import canonical_numbers
+from hybrid.json_schema.completions import n_completions
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
@@ -34,6 +37,7 @@ class Beginnings(NamedTuple):
 
     Attributes:
         length: unfinished strings shorter than this have enough completions.
+        strings: the strings, as disjoint pieces; None: unknown.
         numbers: the language of numbers, with one spelling for each; None: unknown.
         ending: its states from which only finitely many numbers can be reached.
         has_zeros: whether numbers may be written with zeros at the end of a fraction.
@@ -42,8 +46,9 @@ class Beginnings(NamedTuple):
     """
 
     length: int
-    numbers: Automaton | None
-    ending: frozenset[int]
+    strings: tuple[Piece, ...] | None
+    numbers: Automaton | None = None
+    ending: frozenset[int] = frozenset()
     has_zeros: bool = True
     behind_zeros: frozenset[int] = frozenset()
 
@@ -58,6 +63,19 @@ class Beginnings(NamedTuple):
             return len(text) <= self.length
         # Zero has infinitely many spellings: a text that continues `0e` is zero again.
         return bool(text.strip("-0.")) and self._state(text) >= 0
+
+    def n_values(self, text: str) -> int | None:
+        """Return the number of values that a beginning can become, at most `MANY`; None: unknown.
+
+        Args:
+            text: as of `has`, with nothing left out at its end.
+        """
+        if text[0] == '"':
+            return None if self.strings is None else n_completions(self.strings, json.loads(f'{text}"'))
+        # if a number has several spellings, 1.0 may become the same value as 1, and 1e0, too
+        if self.numbers is None or text[0] not in NUMBER or (self.has_zeros and not NUMBER.issuperset(text)):
+            return None
+        return n_completions((Piece(self.numbers),), text)
 
     def _state(self, text: str) -> int:
         """The state of `numbers` after a text; -1 if only finitely many numbers begin with it."""
@@ -89,16 +107,26 @@ def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Begi
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
+    strings = _only_strings(nonterminals, with_strings)
     formulas = {one.numbers for one in values if one.numbers.op != "false"}
     if len(formulas) != 1:
-        return Beginnings(length, None, frozenset())
+        return Beginnings(length, strings)
     try:
         texts = nonterminals.numbers.texts(next(iter(formulas)))
         numbers = intersection([texts, canonical_numbers()], _BOUND)
     except TooLarge:
-        return Beginnings(length, None, frozenset())
+        return Beginnings(length, strings)
     ending = frozenset(ending_states(numbers))
-    return Beginnings(length, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
+    return Beginnings(length, strings, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
+
+
+def _only_strings(nonterminals: Nonterminals, values: list[Nonterminal]) -> tuple[Piece, ...] | None:
+    """Return the strings of some nonterminals as disjoint pieces, if all have the same and they can be
+    counted; else None."""
+    if len({one.strings for one in values}) != 1:
+        return None
+    pieces = nonterminals.strings.pieces(values[0].strings)
+    return None if any(piece.is_counted for piece in pieces) else pieces
 
 
 def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:

@@ -28,7 +28,7 @@ from hybrid.json_schema.nonterminals import Nonterminals
 MOST_LISTED = 10_000
 """At most this many values are listed."""
 
-_MANY = MOST_COUNTED + 1
+MANY = MOST_COUNTED + 1
 """Stands for every larger number, also for infinitely many."""
 
 _BOUND = 200_000
@@ -57,7 +57,7 @@ class Counts:
         check: raises an error if the deadline has passed.
     """
 
-    def __init__(self, nonterminals: Nonterminals, at_recursion: int = _MANY) -> None:
+    def __init__(self, nonterminals: Nonterminals, at_recursion: int = MANY) -> None:
         self._nonterminals, self.check = nonterminals, nonterminals.check
         self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
@@ -71,7 +71,7 @@ class Counts:
             SchemaRefused: it has arrays that cannot be counted.
         """
         found = self._count(one)
-        return None if found == _MANY else found
+        return None if found == MANY else found
 
     @cached_property
     def _lower(self) -> Counts:
@@ -103,7 +103,7 @@ class Counts:
         return one.numbers.op != "false" and self._nonterminals.numbers.texts(one.numbers).contains(value)
 
     def _count(self, one: Nonterminal) -> int:
-        """Return the number of a nonterminal's values, or `_MANY`."""
+        """Return the number of a nonterminal's values, or `MANY`."""
         if one in self._known:
             return self._known[one]
         if not one.is_productive:
@@ -113,20 +113,20 @@ class Counts:
         self.check()
         self._asked.add(one)
         found = self._scalars(one)
-        if one.array is not None and found < _MANY:
+        if one.array is not None and found < MANY:
             found += self._arrays(one, one.array)
-        if one.object is not None and found < _MANY:
+        if one.object is not None and found < MANY:
             found += self._objects(one.object)
         self._asked.discard(one)
-        found = self._known[one] = min(found, _MANY)
+        found = self._known[one] = min(found, MANY)
         return found
 
     def _scalars(self, one: Nonterminal) -> int:
-        """Return the number of a nonterminal's scalars, or at least `_MANY`."""
+        """Return the number of a nonterminal's scalars, or at least `MANY`."""
         if one not in self._n_scalars:
             found = int(one.null) + len(one.booleans) + self._strings(one)
             numbers = self._number_language(one).count(MOST_COUNTED)
-            self._n_scalars[one] = found + (_MANY if numbers is None else numbers)
+            self._n_scalars[one] = found + (MANY if numbers is None else numbers)
         return self._n_scalars[one]
 
     def _strings(self, one: Nonterminal) -> int:
@@ -148,7 +148,7 @@ class Counts:
             return 0
         if automaton.is_unique and automaton.counted[0] is None:
             if self._is_endless(of, automaton):
-                return _MANY
+                return MANY
             raise unique_refused(
                 "its items have several schemas with a few values, and the arrays must be unique, too"
             )
@@ -178,13 +178,13 @@ class Counts:
             edges, ends: see `_n_ways`.
         """
         numbers = [n for of_state in edges for n, target in of_state if n and ends[target]]
-        if any(n < _MANY for n in numbers):
+        if any(n < MANY for n in numbers):
             raise unique_refused(
                 "it applies only in some cases (below 'not' or in a branch), and there are only a few "
                 "different items"
             )
         for value in dict.fromkeys(automaton.values):
-            if self._is_recursive(value, of) and self._lower._count(value) < _MANY:
+            if self._is_recursive(value, of) and self._lower._count(value) < MANY:
                 raise unique_refused(
                     "it applies only in some cases (below 'not' or in a branch), an item may contain the "
                     "array itself, and there may be too few others"
@@ -192,7 +192,7 @@ class Counts:
 
     def _is_recursive(self, value: Nonterminal, of: Nonterminal) -> bool:
         """Whether the count of a value assumed that a nonterminal has infinitely many values."""
-        is_certain = not self._at_recursion or not value.is_productive or self._scalars(value) >= _MANY
+        is_certain = not self._at_recursion or not value.is_productive or self._scalars(value) >= MANY
         return not is_certain and _contains(value, of)
 
     def _is_endless(self, of: Nonterminal, automaton: ArrayAutomaton) -> bool:
@@ -200,25 +200,25 @@ class Counts:
         contain such an array."""
 
         def is_endless(value: Nonterminal) -> bool:
-            return self._count(value) == _MANY and not self._is_recursive(value, of)
+            return self._count(value) == MANY and not self._is_recursive(value, of)
 
         own = list(map(int, automaton.accepting))
         edges = [
-            [(_MANY, target) for value, target in of_state if is_endless(value)]
+            [(MANY, target) for value, target in of_state if is_endless(value)]
             for of_state in automaton.edges
         ]
         for state, counted in enumerate(automaton.counted):
             if counted is not None:
-                own[state] = _MANY if is_endless(counted.value) and counted.most != 0 else not counted.least
+                own[state] = MANY if is_endless(counted.value) and counted.most != 0 else not counted.least
                 edges[state] = []
-        return _n_ways(own, edges, _ends(own, edges)) == _MANY
+        return _n_ways(own, edges, _ends(own, edges)) == MANY
 
     def _counted(self, of: Nonterminal, counted: Counted, is_unique: bool | None) -> int:
         """Return the number of arrays of counted items."""
         each, (value, least, most) = self._count(counted.value), counted
         if not is_unique:
-            return _n_sequences(each, least, most)
-        if least > 1 and each == _MANY and self._is_recursive(value, of):
+            return n_sequences(each, least, most)
+        if least > 1 and each == MANY and self._is_recursive(value, of):
             if self._lower._count(value) < least:
                 raise unique_refused("an item may contain the array itself, and there may be too few others")
         if least > each:  # there are too few values; the loop would run `each` times
@@ -229,7 +229,7 @@ class Counts:
                 total += ways
             # from here on, each further item leaves at least as many ways
             if total > MOST_COUNTED or (ways > MOST_COUNTED and least <= each):
-                return _MANY
+                return MANY
             ways *= each - length
         return total
 
@@ -262,9 +262,9 @@ class Counts:
                 if after == ways:
                     break
                 ways = after
-                if any(n == _MANY and automaton.accepting[state] for state, n in ways.items()):
-                    return _MANY
-        return min(sum(n for state, n in ways.items() if automaton.accepting[state]), _MANY)
+                if any(n == MANY and automaton.accepting[state] for state, n in ways.items()):
+                    return MANY
+        return min(sum(n for state, n in ways.items() if automaton.accepting[state]), MANY)
 
     def _choose_from_many(
         self, automaton: ObjectAutomaton, ways: dict[int, int], number: int, n_keys: int | None
@@ -280,13 +280,13 @@ class Counts:
             self._add_key(automaton, step, number, after)
             step = after
             for state, n in step.items():
-                choices = _MANY if n_keys is None else comb(n_keys, n_chosen)
-                ways[state] = min(ways.get(state, 0) + n * choices, _MANY)
+                choices = MANY if n_keys is None else comb(n_keys, n_chosen)
+                ways[state] = min(ways.get(state, 0) + n * choices, MANY)
         todo = list(step)
         while todo:
             for _, target in self._extras(automaton, todo.pop(), number):
-                if ways.get(target) != _MANY:
-                    ways[target] = _MANY
+                if ways.get(target) != MANY:
+                    ways[target] = MANY
                     todo.append(target)
 
     def _add_key(
@@ -295,7 +295,7 @@ class Counts:
         """Add to `after` the ways to reach each state with one more key of a class."""
         for state, n in ways.items():
             for each, target in self._extras(automaton, state, number):
-                after[target] = min(after.get(target, 0) + n * each, _MANY)
+                after[target] = min(after.get(target, 0) + n * each, MANY)
 
     def _extras(self, automaton: ObjectAutomaton, state: int, number: int) -> list[tuple[int, int]]:
         """Return the edges of a class of undeclared keys: pairs (number of values, target)."""
@@ -319,10 +319,10 @@ def _contains(value: Nonterminal, of: Nonterminal) -> bool:
 
 
 def _n_texts(piece: Piece) -> int:
-    """Return the number of texts of a piece, or `_MANY`."""
+    """Return the number of texts of a piece, or `MANY`."""
     if piece.is_counted:
         if piece.most is None:
-            return _MANY
+            return MANY
         found = n_texts(piece.prefix, piece.least, piece.most, MOST_COUNTED)
         if found is None:
             raise unique_refused(
@@ -331,26 +331,26 @@ def _n_texts(piece: Piece) -> int:
         return found
     prefixes = piece.prefix.count(MOST_COUNTED)
     if prefixes is None:
-        return _MANY
+        return MANY
     if piece.characters is None:
         return prefixes
     n_characters = piece.characters.n_texts or 0
-    return min(prefixes * _n_sequences(n_characters, piece.least, piece.most), _MANY)
+    return min(prefixes * n_sequences(n_characters, piece.least, piece.most), MANY)
 
 
-def _n_sequences(n: int, least: int, most: int | None) -> int:
-    """Return the number of sequences of n different things with some lengths, or `_MANY`."""
+def n_sequences(n: int, least: int, most: int | None) -> int:
+    """Return the number of sequences of n different things with some lengths, or `MANY`."""
     if n == 0 or most == 0:
         return int(not least)
     if most is None:
-        return _MANY
+        return MANY
     if n == 1:
-        return min(max(most - least + 1, 0), _MANY)
+        return min(max(most - least + 1, 0), MANY)
     total, length = 0, least
-    while length <= most and total < _MANY:
-        total += n**length if length < MOST_COUNTED.bit_length() else _MANY
+    while length <= most and total < MANY:
+        total += n**length if length < MOST_COUNTED.bit_length() else MANY
         length += 1
-    return min(total, _MANY)
+    return min(total, MANY)
 
 
 def _ends(own: list[int], edges: list[list[tuple[int, int]]]) -> list[bool]:
@@ -361,7 +361,7 @@ def _ends(own: list[int], edges: list[list[tuple[int, int]]]) -> list[bool]:
 
 
 def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]) -> int:
-    """Return the number of ways from state 0 to an end, or `_MANY`.
+    """Return the number of ways from state 0 to an end, or `MANY`.
 
     Args:
         own: for each state, the number of ways to end without another edge.
@@ -372,5 +372,5 @@ def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]
     order = outside_cycles([[target for _, target in of_state] for of_state in useful])
     total = list(own)
     for state in order:
-        total[state] = min(total[state] + sum(n * total[target] for n, target in useful[state]), _MANY)
-    return total[0] if 0 in order else _MANY
+        total[state] = min(total[state] + sum(n * total[target] for n, target in useful[state]), MANY)
+    return total[0] if 0 in order else MANY

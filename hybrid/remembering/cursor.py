@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
@@ -82,6 +82,17 @@ class Container(NamedTuple):
         if self.place is None:
             return True
         return self.place.is_endless_behind(text) if self.is_array else not self.place.keys_may_run_out
+
+    def has_new_behind(self, text: str) -> bool | None:
+        """Whether an unfinished item can be completed to a value that did not come before; None: unknown.
+
+        Args:
+            text: the beginning, with nothing left out at its end.
+        """
+        if not self.is_array or self.place is None or self.place.is_marked or self.place.beginnings is None:
+            return None
+        n_values = self.place.beginnings.n_values(text)
+        return None if n_values is None else n_values > n_with(text, self.texts)
 
 
 class Cursor:
@@ -330,6 +341,13 @@ def is_consistent(begun: str, texts: frozenset[str]) -> bool:
     ordered = _in_order(texts)
     at = bisect_left(ordered, begun)
     return at < len(ordered) and ordered[at].startswith(begun)
+
+
+def n_with(begun: str, texts: frozenset[str]) -> int:
+    """Return how many of some texts begin with a text."""
+    ordered, length = _in_order(texts), len(begun)
+    first = bisect_left(ordered, begun)
+    return bisect_right(ordered, begun, first, key=lambda text: text[:length]) - first
 
 
 @lru_cache(maxsize=8)

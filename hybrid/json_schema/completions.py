@@ -1,0 +1,52 @@
+"""In how many ways an unfinished text can be completed.
+
+What: `n_completions` counts the texts that begin with a text, up to `MANY`.
+When: for items under `uniqueItems` (`beginnings.py`), if earlier items begin in the same way.
+Limits: the pieces of the language are disjoint, and none is counted (`languages/counted.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from equivalence.arrays.closure import outside_cycles
+from hybrid.json_schema.cardinality import MANY, n_sequences
+from hybrid.json_schema.languages.automaton import Automaton
+from hybrid.json_schema.languages.lengths import Piece
+from hybrid.json_schema.languages.minimisation import n_characters_between
+
+
+def n_completions(pieces: tuple[Piece, ...], text: str) -> int:
+    """Return the number of texts that begin with a text, or `MANY`."""
+    return min(sum(n for piece in pieces for n in _of_piece(piece, text)), MANY)
+
+
+def _of_piece(piece: Piece, text: str) -> Iterator[int]:
+    """Yield numbers of texts of a piece that begin with a text, by what they have as the prefix."""
+    characters, most = piece.characters, piece.most
+    n_characters = 0 if characters is None else characters.n_texts or 0
+    n_read = 0  # how many characters at the end of the text may follow a prefix
+    if characters is not None:
+        n_read = next((i for i, one in enumerate(reversed(text)) if not characters.contains(one)), len(text))
+    state = -1 if piece.prefix.is_empty else 0
+    for left, letter in zip(range(len(text), 0, -1), text, strict=True):
+        if state < 0:
+            return
+        if left <= n_read and piece.prefix.accepting[state] and (most is None or left <= most):
+            yield n_sequences(n_characters, max(piece.least - left, 0), None if most is None else most - left)
+        state = piece.prefix.step(state, ord(letter))
+    if state >= 0:
+        tails = 1 if characters is None else n_sequences(n_characters, piece.least, most)
+        yield _n_behind(piece.prefix)[state] * tails
+
+
+@lru_cache(maxsize=32)
+def _n_behind(language: Automaton) -> list[int]:
+    """Return, for each state, the number of texts that are read from there on, or `MANY`."""
+    found = [MANY] * language.n_states
+    rows = language.rows
+    for state in outside_cycles([[target for _, _, target in row] for row in rows]):
+        behind = (n_characters_between(low, high) * found[target] for low, high, target in rows[state])
+        found[state] = min(int(language.accepting[state]) + sum(behind), MANY)
+    return found
