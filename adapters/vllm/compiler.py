@@ -9,32 +9,17 @@ Limits: those of `hybrid.Budget`.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import xgrammar
 
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import BoundedCompiler, allow_only_stops
+from adapters.vllm.request import IN_DRAFTS
 from adapters.vllm.settings import SETTINGS, ranks_have_to_agree
 
 logger = logging.getLogger("vllm.equimask")
-
-_in_drafts = contextvars.ContextVar("in_drafts", default=False)
-
-
-@contextlib.contextmanager
-def reading_drafts() -> Iterator[None]:
-    """A context in which matchers read drafts that will be taken back. A token that fails is refused there,
-    and ends no request."""
-    before = _in_drafts.set(True)
-    try:
-        yield
-    finally:
-        _in_drafts.reset(before)
 
 
 class GrammarCompiler(BoundedCompiler):
@@ -58,7 +43,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
 
     After an error it allows only stop tokens and accepts no token. Then vLLM ends this request, and no other,
     with the reason "error". So no token that the grammar forbids is sent. Errors in drafts end no request: a
-    draft token that fails is refused (`reading_drafts`), and a mask that fails after drafts is forgotten when
+    draft token that fails is refused (`IN_DRAFTS`), and a mask that fails after drafts is forgotten when
     these are taken back.
 
     Args:
@@ -95,7 +80,7 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
         try:
             return super().accept_token(token_id, debug_print=debug_print)
         except Exception:
-            if _in_drafts.get():
+            if IN_DRAFTS.get():
                 logger.exception("A draft token of a structured output failed; it is refused")
             else:
                 self._fail("token")

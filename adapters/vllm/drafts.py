@@ -17,7 +17,9 @@ import importlib
 import logging
 from typing import Any
 
+from adapters.vllm.request import IN_DRAFTS
 from adapters.vllm.settings import SETTINGS
+from equivalence.context_values import with_value
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -135,8 +137,6 @@ def continued(update: Any) -> Any:
 
 def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
     """Return a request's draft, continued if its grammar allows all of it."""
-    from adapters.vllm.compiler import reading_drafts  # slow to import, and needed only in the engine
-
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar
@@ -147,8 +147,7 @@ def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
             return draft  # the model is still thinking
         drafts.learn(matcher, grammar.num_processed_tokens - matcher.learned)
         matcher.learned = grammar.num_processed_tokens
-        with reading_drafts():
-            return list(drafts.continue_draft(matcher, draft))
+        return with_value(IN_DRAFTS, True, lambda: list(drafts.continue_draft(matcher, draft)))
     except Exception:
         logger.exception("Continuing the draft of request %s failed; it is left as it is", request.request_id)
         return draft

@@ -18,10 +18,12 @@ import functools
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from adapters.engines.notices import guarded, notice_of, tell
 from adapters.vllm.settings import SETTINGS
+from equivalence.context_values import with_value
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -30,6 +32,10 @@ BOUND = ("_create_grammar", "grammar_bitmask")
 
 PADDING = -1
 """Stands for a missing draft."""
+
+IN_DRAFTS: ContextVar[bool] = ContextVar("in drafts", default=False)
+"""Whether matchers read drafts that will be taken back. A token that fails is refused there, and ends no
+request."""
 
 
 def bind(kind: Any) -> None:
@@ -52,10 +58,7 @@ def drafting(read: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(read)
     def reading(*arguments: Any, **options: Any) -> Any:
-        from adapters.vllm.compiler import reading_drafts  # slow to import, and needed only in the engine
-
-        with reading_drafts():
-            return read(*arguments, **options)
+        return with_value(IN_DRAFTS, True, functools.partial(read, *arguments, **options))
 
     return reading
 
