@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from equivalence.arrays.closure import outside_cycles
-from hybrid.json_schema.cardinality import MANY, n_sequences
+from hybrid.json_schema.cardinality import MANY, n_sequences, ways_behind
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.minimisation import n_characters_between
@@ -44,9 +43,7 @@ def _of_piece(piece: Piece, text: str) -> Iterator[int]:
 @lru_cache(maxsize=32)
 def _n_behind(language: Automaton) -> list[int]:
     """Return, for each state, the number of texts that are read from there on, or `MANY`."""
-    found = [MANY] * language.n_states
-    rows = language.rows
-    for state in outside_cycles([[target for _, _, target in row] for row in rows]):
-        behind = (n_characters_between(low, high) * found[target] for low, high, target in rows[state])
-        found[state] = min(int(language.accepting[state]) + sum(behind), MANY)
-    return found
+    edges = [
+        [(n_characters_between(low, high), target) for low, high, target in row] for row in language.rows
+    ]
+    return ways_behind(list(map(int, language.accepting)), edges)
