@@ -19,7 +19,6 @@ from typing import Any
 
 from adapters.vllm.request import IN_DRAFTS
 from adapters.vllm.settings import SETTINGS
-from equivalence.context_values import with_value
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -137,6 +136,8 @@ def continued(update: Any) -> Any:
 
 def draft_of(drafts: Any, manager: Any, request: Any) -> list[int]:
     """Return a request's draft, continued if its grammar allows all of it."""
+    from equivalence.context_values import with_value  # slow to import, and needed only in the engine
+
     draft: list[int] = request.spec_token_ids
     try:
         grammar = request.structured_output_request.grammar

@@ -23,7 +23,6 @@ from typing import Any
 
 from adapters.engines.notices import guarded, notice_of, tell
 from adapters.vllm.settings import SETTINGS
-from equivalence.context_values import with_value
 
 logger = logging.getLogger("vllm.equimask")
 
@@ -58,6 +57,8 @@ def drafting(read: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(read)
     def reading(*arguments: Any, **options: Any) -> Any:
+        from equivalence.context_values import with_value  # slow to import, and needed only in the engine
+
         return with_value(IN_DRAFTS, True, functools.partial(read, *arguments, **options))
 
     return reading
