@@ -1,9 +1,11 @@
 """The logits processor for transformers, under XGrammar's name.
 
 What: `LogitsProcessor` is `adapters.transformers.GrammarLogitsProcessor` for this package's compiled
-grammars. It also supports beam search and assisted decoding, and may be used again.
+grammars, with the attributes of XGrammar's. It also supports beam search and assisted decoding, and may be
+used again.
 When: pass ``logits_processor=[LogitsProcessor(compiled)]`` to `generate`.
-Limits: scores beyond the vocabulary are masked out, too; XGrammar leaves them as they are.
+Limits: scores beyond the vocabulary are masked out, too; XGrammar leaves them as they are. Matchers that the
+program has set read only the last token of each row, as in XGrammar.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 import xgrammar
 
+from adapters.generations import State
 from adapters.transformers import GrammarLogitsProcessor
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.conversion import grammar_of
+from equivalence.errors import BatchError
 
 
 class LogitsProcessor(GrammarLogitsProcessor):
@@ -28,6 +33,9 @@ class LogitsProcessor(GrammarLogitsProcessor):
     Attributes:
         compiled_grammars: the list of the given grammars.
         full_vocab_size: number of ids of their vocabulary.
+        batch_size: number of rows of the last call, or 0.
+        prefilled: whether it was called. If a program sets it to False, the next call reads no token.
+        token_bitmask: the bitmask of the last call, or None.
     """
 
     def __init__(
@@ -37,5 +45,51 @@ class LogitsProcessor(GrammarLogitsProcessor):
     ) -> None:
         given = compiled_grammar if isinstance(compiled_grammar, (list, tuple)) else [compiled_grammar]
         self.compiled_grammars = [grammar_of(one) for one in given]
+        self._set_matchers: Sequence[Any] = []
         super().__init__([one.hybrid for one in self.compiled_grammars], **options)
         self.full_vocab_size = self.compiled_grammars[0].tokenizer_info.vocab_size
+        self.batch_size = 0
+        self.prefilled = False
+        self.token_bitmask: torch.Tensor | None = None
+
+    @property
+    def matchers(self) -> Sequence[Any]:
+        """The matchers of the rows of the last call; none before the first.
+
+        A program may set them before a generation, one for each row, for example to go on after a text that
+        was generated earlier. From then on, they are used until others are set, and each reads the last token
+        of its row. No matchers: the next call starts a generation.
+        """
+        if self._generation is None:
+            return self._set_matchers
+        return tuple(state.matcher for state in self._generation.rows)
+
+    @matchers.setter
+    def matchers(self, matchers: Sequence[Any]) -> None:
+        self.reset()
+        self._set_matchers = matchers
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """Return masked scores in a new tensor."""
+        masked = super().__call__(input_ids, scores)
+        self.batch_size, self.prefilled, self.token_bitmask = len(input_ids), True, self._bitmask
+        return masked
+
+    def _locate(self, input_ids: torch.Tensor) -> list[State]:
+        if not self._set_matchers:
+            return super()._locate(input_ids)
+        if len(input_ids) != len(self._set_matchers):
+            raise BatchError(
+                f"there must be one matcher for each of the {len(input_ids)} rows, but matchers has "
+                f"{len(self._set_matchers)}"
+            )
+        self._suspects = {}
+        rows = []
+        for index, matcher in enumerate(self._set_matchers):
+            ids = input_ids[index, -1:].detach().to("cpu", torch.int64).numpy()
+            state = State(matcher, ids[:0], index)
+            state.ended = "stop" if matcher.is_terminated() else ""
+            if self.prefilled and len(ids) and not state.append(int(ids[0])):
+                self._suspects[index] = True
+            rows.append(state)
+        return rows

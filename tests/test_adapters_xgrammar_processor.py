@@ -1,0 +1,60 @@
+"""XGrammar's logits processor and ours give the same scores, and have the same attributes.
+
+When: after changes of `adapters.xgrammar.contrib.hf`.
+Limits: generation with transformers is tested in `tests.test_transformers`.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+import xgrammar
+
+import adapters.xgrammar as xgr
+from adapters.transformers import RejectedToken
+from equivalence.errors import BatchError
+from tests.test_adapters_xgrammar import EOT, INFO, STOP, assert_alike, compiled, plainly
+
+
+def masked_alike(ours: Any, plain: Any, n: int, seed: int = 5) -> None:
+    """Both processors give the same scores while a text is generated that both choose."""
+    logits = torch.randn((1, INFO.vocab_size), generator=torch.Generator().manual_seed(seed))
+    ids = torch.tensor([[1, 2]])
+    for _ in range(n):
+        mine, theirs = ours(ids, logits.clone()), plain(ids, logits.clone())
+        assert torch.equal(mine, theirs)
+        assert ours.prefilled is plain.prefilled is True and ours.batch_size == plain.batch_size == 1
+        assert ours.token_bitmask.shape == plain.token_bitmask.shape
+        theirs[:, STOP] = -torch.inf
+        ids = torch.cat([ids, theirs.argmax(dim=-1, keepdim=True)], dim=1)
+        logits = logits.roll(7, dims=1)
+
+
+def test_matchers_that_a_program_gives_to_the_logits_processor() -> None:
+    """A program may go on after a text, and ask its own matcher whether the text is complete."""
+    processors, matchers = [], []
+    for module, grammar in ((xgr, compiled("ebnf", "auto")), (xgrammar, plainly("ebnf"))):
+        matcher = module.GrammarMatcher(grammar)
+        assert matcher.accept_string("ab,(12")
+        processor = module.contrib.hf.LogitsProcessor(grammar)
+        assert len(processor.matchers) == 0 and not processor.prefilled
+        processor.matchers = [matcher]
+        processor.token_bitmask = xgr.allocate_token_bitmask(1, processor.full_vocab_size)
+        processor.batch_size = 1
+        processors.append(processor)
+        matchers.append(matcher)
+    masked_alike(processors[0], processors[1], 6)
+    assert list(processors[0].matchers) == matchers[:1]
+    assert_alike(*matchers)
+    with pytest.raises(BatchError, match="one matcher for each of the 2 rows, but matchers has 1"):
+        processors[0](torch.tensor([[1], [1]]), torch.zeros((2, INFO.vocab_size)))
+    with pytest.raises(RejectedToken):
+        processors[0](torch.tensor([[ord("z")]]), torch.zeros((1, INFO.vocab_size)))
+    matchers[0].reset()
+    assert matchers[0].accept_string("ab") and matchers[0].accept_token(STOP)
+    ended = processors[0](torch.tensor([[EOT]]), torch.zeros((1, INFO.vocab_size)))
+    assert torch.nonzero(ended[0] == 0).flatten().tolist() == [STOP]
+    processors[0].matchers = []
+    processors[1] = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
+    masked_alike(processors[0], processors[1], 4)
+    assert_alike(processors[0].matchers[0], processors[1].matchers[0])
