@@ -12,7 +12,7 @@ import xgrammar
 
 import adapters.xgrammar as xgr
 from adapters.transformers import RejectedToken
-from equivalence.errors import BatchError
+from equivalence.errors import ArgumentError, BatchError
 from tests.test_adapters_xgrammar import EOT, INFO, STOP, assert_alike, compiled, plainly
 
 
@@ -58,3 +58,13 @@ def test_matchers_that_a_program_gives_to_the_logits_processor() -> None:
     processors[1] = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
     masked_alike(processors[0], processors[1], 4)
     assert_alike(processors[0].matchers[0], processors[1].matchers[0])
+
+
+def test_scores_of_a_model_without_the_last_ids() -> None:
+    """Such as padding that was added to the tokenizer."""
+    ours = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))
+    plain = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
+    scores = torch.zeros((1, INFO.vocab_size - 5))
+    assert torch.equal(ours(torch.tensor([[1]]), scores), plain(torch.tensor([[1]]), scores.clone()))
+    with pytest.raises(ArgumentError, match="scores must be a tensor"):
+        ours(torch.tensor([[1]]), None)

@@ -70,8 +70,13 @@ class LogitsProcessor(GrammarLogitsProcessor):
         self._set_matchers = matchers
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """Return masked scores in a new tensor."""
-        masked = super().__call__(input_ids, scores)
+        """Return masked scores in a new tensor. As in XGrammar, ids without a score are ignored."""
+        missing = self.full_vocab_size - scores.shape[1] if getattr(scores, "ndim", 0) == 2 else 0
+        if missing <= 0:
+            masked = super().__call__(input_ids, scores)
+        else:
+            padded = torch.nn.functional.pad(scores, (0, missing), value=-torch.inf)
+            masked = super().__call__(input_ids, padded)[:, :-missing]  # type: ignore[arg-type, assignment]
         self.batch_size, self.prefilled, self.token_bitmask = len(input_ids), True, self._bitmask
         return masked
 
