@@ -382,6 +382,13 @@ def test_compiled_grammars_tell_what_xgrammars_do(name: str) -> None:
     assert empty(ours) == empty(plain)
 
 
+def test_handles_of_xgrammar_make_grammars_of_ours() -> None:
+    plain = plainly("ebnf")
+    made = xgr.CompiledGrammar._create_from_handle(plain._handle)
+    assert type(made) is xgr.CompiledGrammar
+    walk_alike(xgr.GrammarMatcher(made), xgrammar.GrammarMatcher(plain), random.Random(1), 30)
+
+
 def test_deserialising_raises_xgrammars_errors() -> None:
     for text, error in (("{", xgr.InvalidJSONError), ("{}", xgr.DeserializeVersionError)):
         with pytest.raises(error):

@@ -106,6 +106,13 @@ class CompiledGrammar(xgrammar.CompiledGrammar):
         plain = self.__dict__.get("plain")
         return self.hybrid.memory_size_bytes + (0 if plain is None else int(plain.memory_size_bytes))
 
+    @classmethod
+    def _create_from_handle(cls, handle: Any) -> CompiledGrammar:
+        """Our grammar for what XGrammar's compiled functions return. XGrammar's own method leaves out
+        `__init__`."""
+        plain: Any = xgrammar.CompiledGrammar._create_from_handle(handle)
+        return taken_over(plain)
+
     def serialize_json(self) -> str:
         """`xgrammar.CompiledGrammar.serialize_json`. XGrammar compiles the grammar for it."""
         return self.plain.serialize_json()
