@@ -11,9 +11,9 @@ import torch
 import xgrammar
 
 import adapters.xgrammar as xgr
-from adapters.transformers import RejectedToken
+from adapters.transformers import HistoryError, RejectedToken
 from equivalence.errors import ArgumentError, BatchError
-from tests.test_adapters_xgrammar import EOT, INFO, STOP, assert_alike, compiled, plainly
+from tests.test_adapters_xgrammar import AB, EOT, INFO, STOP, assert_alike, compiled, plainly
 
 
 def masked_alike(ours: Any, plain: Any, n: int, seed: int = 5) -> None:
@@ -58,6 +58,25 @@ def test_matchers_that_a_program_gives_to_the_logits_processor() -> None:
     processors[1] = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
     masked_alike(processors[0], processors[1], 4)
     assert_alike(processors[0].matchers[0], processors[1].matchers[0])
+
+
+def test_a_loop_that_passes_only_the_last_tokens() -> None:
+    """XGrammar reads them. Without matchers that the program has set, ours needs whole rows, and says so."""
+    ours = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))
+    plain = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
+    scores = torch.zeros((2, INFO.vocab_size))
+    texts = torch.tensor([[1, 1, ord("1"), ord("2")], [1, 1, ord("("), AB]])
+    assert torch.equal(ours(texts[:, :2], scores), plain(texts[:, :2], scores.clone()))
+    with pytest.raises(HistoryError, match="pass whole rows"):
+        ours(texts[:, 2:3], scores)
+    ours.matchers = [xgr.GrammarMatcher(compiled("ebnf", "auto")) for _ in range(2)]
+    assert ours.prefilled
+    for step in (2, 3):
+        tokens = texts[:, step : step + 1]
+        assert torch.equal(ours(tokens, scores), plain(tokens, scores.clone()))
+    ours.matchers = []
+    for prompt in ([[1], [2]], [[1], [ord("1")]], [[1], [ord("1")]]):  # no texts of the grammar
+        assert torch.equal(ours(torch.tensor(prompt), scores)[0], ours(texts[:, :2], scores)[0])
 
 
 def test_scores_of_a_model_without_the_last_ids() -> None:

@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import xgrammar
 
-from adapters.generations import State
-from adapters.transformers import GrammarLogitsProcessor
+from adapters.generations import Generation, Ids, State
+from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.conversion import grammar_of
 from equivalence.errors import BatchError
@@ -98,3 +99,17 @@ class LogitsProcessor(GrammarLogitsProcessor):
                 self._suspects[index] = True
             rows.append(state)
         return rows
+
+    def _begin(self, host: Ids) -> Generation:
+        now, is_guessed = self._generation, self.prompt_length is None
+        if is_guessed and now is not None and host.shape == (len(now.prompt), 1):
+            # As prompts, such rows would get the first mask again. XGrammar would read them.
+            is_first_step = now.longest == now.prompt.shape[1] and not np.array_equal(host, now.prompt)
+            tokens = zip(now.rows, host[:, 0].tolist(), strict=True)
+            if is_first_step and all(state.matcher.fork().accept_token(token) for state, token in tokens):
+                raise HistoryError(
+                    "cannot tell whether rows of one token are new prompts or the tokens that were chosen "
+                    "last; pass whole rows, as generate does, or set matchers, one for each row; if these "
+                    "are new prompts, call reset() before"
+                )
+        return super()._begin(host)
