@@ -11,6 +11,7 @@ import json
 import re
 
 _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
+_EBNF_RULE = re.compile(r"(?m)^[ \t]*[\w.-]+[ \t]*::=")
 _LAST_COMMA = re.compile(r",\s*[}\]]")
 
 
@@ -27,6 +28,8 @@ def fault_of(text: str) -> str | None:
             return f"there is a comma before a closing bracket at {_place(text, at)}; remove it"
         if not text.strip():
             return "it is empty"
+        if _EBNF_RULE.search(text):
+            return "it looks like a grammar in EBNF; use compile_grammar"
         return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
     except RecursionError:
         return "it is nested too deeply"

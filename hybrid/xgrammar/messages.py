@@ -25,6 +25,7 @@ _PLACE = re.compile(r"(?m)^\[\d\d:\d\d:\d\d\] \S+:\d+: (?:Check failed: .*? is f
 _TYPE = re.compile(r'Unsupported type "([^"]*)"')
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
 _FILE_NAME = re.compile(r"[\w./\\~:-]+\.[A-Za-z]\w*")
+_LARK_RULE = re.compile(r"(?m)^[?!]{0,2}\w+(?:\.\d+)?[ \t]*:")
 
 
 def shortened(error: BaseException) -> str:
@@ -71,11 +72,19 @@ def way_out(message: str, title: str, text: object, options: Iterable[str] = ())
     if not isinstance(text, str):
         return None
     if title == "grammar":
-        if "::=" not in text and _FILE_NAME.fullmatch(text.strip()):
-            return f"{text.strip()!r} looks like the name of a file; pass the contents of the file"
-        return None
+        return None if "::=" in text else _other_notation(text.strip())
     if title in ("JSON schema", "structural tag"):
         return fault_of(text)
+    return None
+
+
+def _other_notation(text: str) -> str | None:
+    if _FILE_NAME.fullmatch(text):
+        return f"{text!r} looks like the name of a file; pass the contents of the file"
+    if text.startswith("{"):
+        return "the text looks like a JSON schema, not like EBNF; use compile_json_schema"
+    if _LARK_RULE.search(text):
+        return "the text looks like Lark's notation, not like EBNF; use compile_lark"
     return None
 
 
