@@ -29,7 +29,12 @@ SCHEMAS: list[tuple[Any, dict[str, Any], str]] = [
     ('{"type": object}', {}, "line 1, column 10"),
     ("", {}, "empty"),
     ('root ::= "a"', {}, "looks like a grammar in EBNF; use compile_grammar"),
-    ({"type": "objekt"}, {}, "'objekt'; the types are|one of JSON's types or 'integer', but is 'objekt'"),
+    (
+        {"$ref": "https://example.com/a"},
+        {"strict": True},
+        "followed|add the document to the registry, remove",
+    ),
+    ({"type": "objekt"}, {}, "'objekt'; the types are|object, string, or a list of these, but is 'objekt'"),
     ({"type": "object"}, {"any_white_space": True}, "no option 'any_white_space'; the options are any_whi"),
     ("{", {}, "line 1, column 2"),
     ({"enum": [b"a"]}, {}, "bytes"),

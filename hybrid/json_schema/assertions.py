@@ -38,6 +38,9 @@ from hybrid.json_schema.languages import limits
 from hybrid.json_schema.locations import NEGATING
 from hybrid.json_schema.strings import Strings
 
+NAMES = tuple(sorted((*TYPES, "integer")))
+"""What `type` may name."""
+
 check_source(__name__)
 
 _REFERENCES = cython.declare(tuple, ("$ref", "$dynamicRef", "$recursiveRef"))
@@ -261,9 +264,11 @@ class Assertions:
     def _type(self, location: Location, kind: str) -> Formula:
         named = location.schema["type"]
         names = [named] if isinstance(named, str) else named
-        if not isinstance(names, list) or [name for name in names if name not in TYPES and name != "integer"]:
+        if not isinstance(names, list) or [name for name in names if name not in NAMES]:
             raise location.refused(
-                "type", f"must be one of JSON's types or 'integer', but is {shown(named)}", "invalid"
+                "type",
+                f"must be one of {', '.join(NAMES)}, or a list of these, but is {shown(named)}",
+                "invalid",
             )
         if kind in names:
             return self.formulas.true

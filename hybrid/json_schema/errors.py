@@ -19,14 +19,20 @@ TOO_DEEP = (
 )
 """The depths at which Python's JSON parser and our own limit (`languages.limits.MOST_NESTED`) end."""
 
-_RELAX = "pass relax=True to ignore this keyword (CompiledGrammar.relaxed then lists it)"
+MISSING_DOCUMENT = "a document that `registry=` does not have"
+"""The end of what is wrong with a reference that another `registry=` could resolve."""
+
+UNREADABLE = "cannot be read: "
+"""The beginning of what is wrong with a text that is not JSON. Its fault says what to do."""
+
+_RELAX = "pass relax=True to ignore it (CompiledGrammar.relaxed then lists it)"
 
 _WAYS_OUT: dict[str, tuple[str, ...]] = {
-    "unsupported": ("remove it", _RELAX, "use semantics='xgrammar'"),
+    "unsupported": ("remove the keyword", _RELAX, "use semantics='xgrammar'"),
     "bounds": ("simplify it", "raise Budget.states", _RELAX),
     "limit": ("simplify it", _RELAX),
     "option": ("leave out this option",),
-    "needed": ("remove it", "use semantics='xgrammar'"),
+    "needed": ("remove the keyword", "use semantics='xgrammar'"),
     "invalid": ("correct the schema",),
     "unsatisfiable": ("correct the schema",),
 }
@@ -54,7 +60,10 @@ class SchemaRefused(GrammarError):
         named = f"the keyword {keyword!r}{where}" if keyword else f"the schema{where}"
         self.fault = f"{named} {why}"
         ways = [way for way in _WAYS_OUT[kind] if keyword or way != _RELAX]  # only a keyword is left out
-        super().__init__(f"{self.fault}; {_either(ways)}")
+        if why.endswith(MISSING_DOCUMENT):
+            ways.insert(0, "add the document to the registry")
+        is_text = why.startswith(UNREADABLE)
+        super().__init__(f"the schema {why}" if is_text else f"{self.fault}; {_either(ways)}")
         self.kind, self.keyword, self.pointer, self.why = kind, keyword, pointer, why
 
 

@@ -29,7 +29,7 @@ from hybrid.json_schema.conditional import conditional_always_ends
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of
 from hybrid.json_schema.emission import emit
-from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused, unique_refused
+from hybrid.json_schema.errors import TOO_DEEP, UNREADABLE, SchemaRefused, unique_refused
 from hybrid.json_schema.exhaustion import always_ends
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
@@ -439,7 +439,7 @@ def read_schema(text: str) -> Any:
     try:
         return _READER.decode(text)
     except ValueError as error:
-        why = f"cannot be read: {fault_of(text) or error}"
+        why = f"{UNREADABLE}{fault_of(text) or error}"
         raise SchemaRefused("invalid", "", "", why) from error
     except RecursionError as error:
         raise SchemaRefused("limit", "", "", TOO_DEEP) from error

@@ -17,7 +17,7 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 
 from hybrid.json_schema.dialects import ALL_KEYWORDS, DEPENDENT_KEYWORDS, Dialect, draft_named
-from hybrid.json_schema.errors import TOO_DEEP, SchemaRefused, shown
+from hybrid.json_schema.errors import MISSING_DOCUMENT, TOO_DEEP, SchemaRefused, shown
 from hybrid.json_schema.languages import limits
 from hybrid.json_schema.references import Documents, OtherDraft, References
 
@@ -253,7 +253,7 @@ class Locations:
             raise location.refused(keyword, why) from error
         except LookupError as error:
             local = name.startswith("#")
-            why = "which is not in the schema" if local else "a document that `registry=` does not have"
+            why = "which is not in the schema" if local else MISSING_DOCUMENT
             kind = "invalid" if local else "unsupported"
             raise location.refused(keyword, f"refers to {shown(name)}, {why}", kind) from error
 
