@@ -97,10 +97,16 @@ def to_bytes(compiled: CompiledGrammar, budget: Budget | None = None) -> bytes:
             "with GrammarCompiler(vocabulary, strategy='classifier')"
         )
     if classifier is None or classes is None:
+        why = compiled.reason
+        is_impossible = "no classifier: " in why or "no token classes: " in why
+        way = (
+            "compile it in each process"
+            if is_impossible
+            else "compile it with GrammarCompiler(vocabulary, strategy='classifier')"
+        )
         raise StrategyError(
             "only grammars on strategy 'classifier' can be saved, but this one is on "
-            f"{compiled.strategy!r} ({compiled.reason}); compile it with GrammarCompiler(vocabulary, "
-            "strategy='classifier')"
+            f"{compiled.strategy!r} ({why}); {way}"
         )
     if not classifier.by_text:
         raise StrategyError(
