@@ -115,6 +115,14 @@ def test_metrics_are_not_published_to_what_is_no_folder(folder: Any) -> None:
             begin(folder)
 
 
+def test_metrics_are_not_published_to_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"no folder .*never' for metrics; create it"):
+        publish(tmp_path / "never")
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match="there is no folder"):
+        publish(tmp_path / "file")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_processes_add_up_and_what_they_hold_goes_with_them(tmp_path: Path) -> None:
     def one() -> None:

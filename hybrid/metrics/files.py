@@ -25,6 +25,7 @@ from pathlib import Path
 
 from equivalence import forks
 from equivalence.arguments import path_of
+from equivalence.errors import ArgumentError
 from hybrid.compile import shutdown
 from hybrid.metrics.families import FAMILIES, Family, Sample, current_counts, record_schemas, samples
 
@@ -139,9 +140,11 @@ def publish(folder: str | os.PathLike[str]) -> Publisher:
     folder.
 
     Raises:
-        ArgumentError: `folder` is not a path.
+        ArgumentError: `folder` is not the path of an existing folder.
     """
     path = Path(os.path.abspath(path_of(folder, "folder")))
+    if not path.is_dir():
+        raise ArgumentError(f"there is no folder {os.fspath(path)!r} for metrics; create it first")
     with _lock:
         found = _publishers.get(path)
         if found is None or found.is_closed:
