@@ -54,11 +54,13 @@ def expected(state: State) -> str:
 
 def no_token(row: int, state: State, ids: list[int], vocabulary: Vocabulary) -> NoAllowedToken:
     """Return the error of a row for which no token is left, of the ids that the grammar allows."""
-    some = [f"{token} ({quoted([token], vocabulary)})" for token in ids[:8]] + ["..."] * (len(ids) > 8)
+    stops = vocabulary.stop_token_ids
+    texts = ["a stop token" if token in stops else quoted([token], vocabulary) for token in ids[:8]]
+    some = [f"{token} ({text})" for token, text in zip(ids, texts, strict=False)] + ["..."] * (len(ids) > 8)
     why = (
-        f"The grammar allows {len(ids)}: {', '.join(some)}; but something else, such as another logits "
-        "processor, set all of them to -inf. Relax min_new_tokens, min_length, suppress_tokens, "
-        "bad_words_ids or no_repeat_ngram_size"
+        f"The grammar allows {len(ids)} token{'s' * (len(ids) != 1)}: {', '.join(some)}; but something else, "
+        "such as another logits processor, set all of them to -inf. Relax min_new_tokens, min_length, "
+        "suppress_tokens, bad_words_ids or no_repeat_ngram_size"
         if ids
         else "The grammar requires text that no token of the vocabulary can begin"
     )

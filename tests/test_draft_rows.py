@@ -214,7 +214,12 @@ WRONG: dict[str, tuple[Any, Any, type[HybridError], str]] = {
     "half an id": ([[A], [0.5]], None, ArgumentError, "drafts"),
     "rows that overlap": ([[A], []], [0, 1], BitmaskError, "row 1 is the first row of a matcher"),
     "a row twice": ([[], []], [2, 2], BitmaskError, "row 2 is the first row of a matcher"),
-    "no such row": ([[A], [A, B]], [0, 2], BitmaskError, "index must be a row from 0 to 3, but is 4"),
+    "no such row": (
+        [[A], [A, B]],
+        [0, 2],
+        BitmaskError,
+        "row from 0 to 3, but is 4; the bitmask has 4 rows, and each",
+    ),
     "a row below 0": ([[A], []], [0, -1], BitmaskError, "index must be a row from 0 to 3, but is -1"),
     "fewer rows": ([[A], []], [0], BitmaskError, "indices must have one element for each matcher"),
 }

@@ -74,7 +74,7 @@ def test_files_and_folders(tmp_path: Path) -> None:
     for name, message in (
         ("notes.txt", r"is a file, but not an \.npz"),
         ("broken.npz", "is not a vocabulary file"),
-        ("missing.npz", "is not a vocabulary file"),
+        ("missing.npz", "there is no vocabulary file"),
         (".", "transformers cannot load a tokenizer"),
     ):
         with pytest.raises(VocabularyError, match=message):

@@ -172,7 +172,8 @@ class Vocabulary:
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise VocabularyError(
                 f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
-                "pass the bytes of each id to Vocabulary.from_bytes instead"
+                "pass a tokenizer that transformers.AutoTokenizer.from_pretrained returned, or the bytes "
+                "of each id to Vocabulary.from_bytes"
             ) from error
         return cls(
             list(info.decoded_vocab),
@@ -199,6 +200,8 @@ class Vocabulary:
         path = path_of(path, "path", VocabularyError)
         try:
             arrays = read_arrays(path, FILE_BYTES)
+        except FileNotFoundError as error:
+            raise VocabularyError(f"there is no vocabulary file {os.fspath(path)!r}") from error
         except (OSError, ValueError, Unusable) as error:
             raise VocabularyError(
                 f"{os.fspath(path)!r} is not a vocabulary file ({error}); it must be an .npz file with "

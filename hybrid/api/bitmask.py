@@ -90,7 +90,9 @@ class Rows:
             BitmaskError: there is no such row.
         """
         if not 0 <= index < self.count:
-            raise BitmaskError(f"index must be a row from 0 to {self.count - 1}, but is {index}")
+            many = f"{self.count} row{'s' * (self.count != 1)}"
+            why = f"; the bitmask has {many}, and each matcher needs one" if index >= self.count else ""
+            raise BitmaskError(f"index must be a row from 0 to {self.count - 1}, but is {index}{why}")
         return index
 
 
