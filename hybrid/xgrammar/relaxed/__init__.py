@@ -131,7 +131,10 @@ def describe(found: Sequence[Relaxation], *, is_own: bool = False) -> str:
         found: the relaxations.
         is_own: whether the schema has the meaning of JSON Schema, not XGrammar's.
     """
-    named = "; ".join(f"{one.keyword} at {one.pointer!r} ({one.reason})" for one in found[:NAMED_IN_ERRORS])
+    named = "; ".join(
+        f"{one.keyword or 'the schema'} at {one.pointer or 'the root'} ({one.reason})"
+        for one in found[:NAMED_IN_ERRORS]
+    )
     more = f"; and {len(found) - NAMED_IN_ERRORS} more" if len(found) > NAMED_IN_ERRORS else ""
     who = "the grammar" if is_own else "XGrammar"
     other = "" if is_own else "or use semantics='json-schema', which enforces them; "
