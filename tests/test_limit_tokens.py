@@ -240,7 +240,7 @@ def test_grammars_without_completions_are_refused_by_name_each_time() -> None:
     compiler = GrammarCompiler(VOCABULARY)
     unique = compiler.compile_json_schema({"type": "array", "uniqueItems": True}, semantics="json-schema")
     named = compiler.compile_grammar('root ::= Token(3) "a"')
-    for compiled, why in ((unique, "must not be repeated"), (named, "token edges")):
+    for compiled, why in ((unique, "must not be repeated"), (named, "token ids")):
         matcher = GrammarMatcher(compiled)
         for _ in range(2):
             with pytest.raises(UnsupportedGrammar, match=why):

@@ -337,7 +337,7 @@ COUNTED = {"type": "any_text", "max_chars": 4}
     ("content", "named"),
     [
         # structural tags that count or name tokens
-        ({"type": "token", "token": 3}, "token edge"),
+        ({"type": "token", "token": 3}, "token ids"),
         ({"type": "exclude_token", "exclude_tokens": [3]}, "excluded tokens"),
         ({"type": "any_tokens", "exclude_tokens": [3]}, "excluded tokens"),
         ({"type": "token_triggered_tags", "trigger_tokens": [3], "tags": [TOKEN_TAG]}, "token tag dispatch"),

@@ -36,7 +36,7 @@ from equivalence.network.sizes import too_large
 check_source(__name__)
 
 TOKEN_LEVEL = {
-    serial.TOKENS: "token edges",
+    serial.TOKENS: "token ids",
     serial.EXCLUDED: "excluded tokens",
     serial.TOKEN_TAGS: "token tag dispatch",
 }

@@ -51,7 +51,7 @@ class Features(NamedTuple):
 
     def __str__(self) -> str:
         names = (
-            "token edges", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "stop= or suffix="
+            "token ids", "excluded tokens", "max_tokens", "max_chars", "lazy rules", "stop= or suffix="
         )  # fmt: skip
         return ", ".join(name for name, found in zip(names, self[1:-1], strict=True) if found)
 
