@@ -199,7 +199,7 @@ def work(
 def judge_json(text: bytes, ended: bool) -> str:
     """Judge the whole text by `jsonschema`."""
     if not ended:
-        return "REFUSED: not finished within the limit of tokens"
+        return "unfinished: the limit of tokens was reached"
     try:
         jsonschema.validate(
             json.loads(text), SCHEMA, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
@@ -212,7 +212,7 @@ def judge_json(text: bytes, ended: bool) -> str:
 def judge_regex(text: bytes, ended: bool) -> str:
     """Judge the whole text by Python's `re`."""
     if not ended:
-        return "REFUSED: not finished within the limit of tokens"
+        return "unfinished: the limit of tokens was reached"
     return "valid (re)" if re.fullmatch(REGEX.encode(), text) else "REFUSED by re"
 
 

@@ -136,6 +136,7 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
         (["classes", '{"type": 5}'], "GrammarError"),
         (["classes", "no-such-file.json"], "there is no file 'no-such-file.json'"),
         (["explain", "no/such/file.lark"], "there is no file 'no/such/file.lark'"),
+        (["compile", "json.lark", "-o", "a"], "python -m hybrid grammars --show json.lark > json.lark"),
         (["classes", "OUT/a.lark"], "is in Lark's notation"),
         (["try", "root ::= ("], "GrammarError"),
         (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),

@@ -18,6 +18,7 @@ import xgrammar
 from equivalence import ArgumentError, GrammarError
 from equivalence.json_text import fault_of
 from hybrid.api.parallel import Source
+from hybrid.cli.shipped_grammars import shipped_grammars
 from hybrid.xgrammar.messages import shortened
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
@@ -147,7 +148,10 @@ def _read(text_or_file: str) -> tuple[str, str | None]:
     """
     if looks_like_file(text_or_file) and not is_file(text_or_file):
         allowed = f"{ALLOWED[0].lower()}{ALLOWED[1:-1]}"
-        raise GrammarError(f"there is no file {_short(text_or_file)}; pass {allowed}")
+        show = f"python -m hybrid grammars --show {text_or_file} > {text_or_file}"
+        is_ours = any(grammar.name == text_or_file for grammar in shipped_grammars())
+        way = f"`{show}` writes it" if is_ours else f"pass {allowed}"
+        raise GrammarError(f"there is no file {_short(text_or_file)}; {way}")
     text = read_text(text_or_file) if is_file(text_or_file) else text_or_file
     try:
         value = json.loads(text)
