@@ -102,6 +102,7 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     first, budget, static, lark, explained = blocks("docs/usage.md")
     names: dict[str, Any] = {
         "tokenizer": TOKENIZER, "token_id": VOCABULARY.tokens.index(b"{"), "folder": tmp_path / "kept",
+        "model": make_model(3), "logits": torch.zeros(1, VOCABULARY.size),
         "schema": {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "additionalProperties": False},
         "ebnf_text": 'root ::= "a" root "b" | "ab"', "lark_text": 'start: "a"+',
     }  # fmt: skip
@@ -110,7 +111,7 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         return GrammarMatcher(compiled or names["compiled"]).accept_string(text)
 
     exec(first, names)
-    assert reads(PERSON)
+    assert reads(PERSON) and names["logits"][0, names["token_id"]] == 0 and names["logits"].min() == -math.inf
     try:
         exec(budget, names)
         assert reads('{"n": 2}', names["future"].result())

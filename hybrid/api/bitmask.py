@@ -186,7 +186,7 @@ def apply_token_bitmask_inplace(
     Args:
         logits: (rows, ids) or (ids,), float32, float16 or bfloat16, on any device.
         bitmask: (rows, words) or (words,), int32, on the same device.
-        vocab_size: number of ids to mask; None means as many as both have.
+        vocab_size: number of ids to mask; None means as many as both have. Logits of ids beyond them stay.
         indices: the rows of both to mask; None means all, and both must have the same number.
         backend: XGrammar's kernel; "auto" and "cpu" are our own for logits on the CPU.
 
