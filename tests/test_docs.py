@@ -125,6 +125,12 @@ def test_the_page_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert (tmp_path / "grammar.equimask").exists() and reads("aabb")
 
 
+def test_the_page_of_lark_finds_grammars_of_the_package() -> None:
+    names: dict[str, Any] = {}
+    exec(blocks("docs/lark.md")[1], names)
+    assert "select" in names["text"]
+
+
 @pytest.mark.parametrize("page", ["classifier", "strategies", "caches", "gather"])
 def test_a_first_example_prints_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
