@@ -62,8 +62,8 @@ class GrammarCompiler:
             "representatives": representatives, or an error. "engine": plain XGrammar.
             `CompiledGrammar.reason` says what was chosen.
         cache_dir: a folder in which grammars with token classes are kept for other processes: those that are
-            compiled with ``static=True``, with strategy "classifier", or from Lark's notation. It is created
-            if it is missing (docs/caches.md). None keeps nothing on disk.
+            compiled with ``static=True``, ``on_demand=True`` or strategy "classifier", or from Lark's
+            notation. It is created if it is missing (docs/caches.md). None keeps nothing on disk.
         cache_dir_limit_bytes: the size limit of that folder; the least recently used grammars are deleted
             first. -1 means 1 GiB.
         budget: limits of one compilation.
@@ -77,8 +77,9 @@ class GrammarCompiler:
         cache_limit_bytes: the limit of that memory; the least recently used grammars are dropped first. -1
             means 512 MiB. Compilers of one vocabulary with the same limit share the memory. They share
             compiled grammars if all their other arguments are equal, too.
-        on_demand: compute each state of a classifier when a text first needs it, instead of all states ahead
-            of time. Compiling is faster then, and the first texts are slower.
+        on_demand: compute the token classes of each grammar at once, but each state of its classifier when a
+            text first needs it. With strategy "classifier", compiling is then faster, and the first texts
+            are slower. With "auto", it is the other way round: without this, not even classes are computed.
         deterministic: make the same decisions in every process that makes the same calls. No clock decides:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
