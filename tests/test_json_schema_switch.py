@@ -131,6 +131,13 @@ def test_what_matchers_offer_works_with_either() -> None:
     assert written(compiled, '{"age":7}')
 
 
+def test_white_space_is_told_apart_from_other_bytes() -> None:
+    matcher = GrammarMatcher(compiled_bytes({"type": "array", "items": {"enum": ["x", "y"]}, "minItems": 1}))
+    for text, told in (("[", """'"' or white space"""), ('"x"', "[,\\]] or white space")):
+        assert matcher.accept_string(text)
+        assert matcher.explain().sentence == f"expected {told}"
+
+
 # --- White space --------------------------------------------------------------------------------------------
 
 MEANINGS = "xgrammar", "json-schema"

@@ -24,6 +24,8 @@ from hybrid.explain.characters import spans
 from hybrid.explain.explainer import TextExplainer
 from hybrid.explain.explanation import ANY_CASE, Expected, Explanation, Located
 
+JSON_SPACE, CONTROLS = frozenset(b"\t\n\r "), frozenset(range(32))
+
 MOST_EXPECTED = 64
 """Most things that an explanation lists."""
 
@@ -128,7 +130,7 @@ def _held(fork: Matcher, found: Located, following: frozenset[int], deadline: De
             is_open = is_open or rest is None
     left = following - covered
     if left and not is_open:
-        kept.append(Expected("bytes", spans(left)))
+        kept += _in_words(left)
     return kept
 
 
@@ -148,7 +150,7 @@ def _cases(byte: int) -> bytes:
 def _probed(matcher: Matcher, following: frozenset[int], deadline: Deadline) -> list[Expected]:
     """Find literals by probing: try each byte, and see what must follow it."""
     if len(following) > MOST_PROBED:
-        return [Expected("bytes", spans(following))]
+        return _in_words(following)
     found, rest = [], set()
     for byte in sorted(following):
         forced = ""
@@ -161,8 +163,15 @@ def _probed(matcher: Matcher, following: frozenset[int], deadline: Deadline) -> 
         else:
             rest.add(byte)
     if rest:
-        found.append(Expected("bytes", spans(rest)))
+        found += _in_words(frozenset(rest))
     return found
+
+
+def _in_words(values: frozenset[int]) -> list[Expected]:
+    """Name a set of bytes, with JSON's white space apart from the others."""
+    others = values - JSON_SPACE
+    is_apart = others and values >= JSON_SPACE and others.isdisjoint(CONTROLS)
+    return [Expected("bytes", spans(part)) for part in ((others, JSON_SPACE) if is_apart else (values,))]
 
 
 def pointer_of(text: bytes) -> str:
