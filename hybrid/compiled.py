@@ -203,7 +203,7 @@ class CompiledGrammar:
             BudgetExceeded: the classes exceed the budget, or the deadline has passed.
         """
         found = deferred.compute(deadline or deferred.deadline())
-        self.note(f"classes were computed later: {reason_of(found, self.vocabulary)}")
+        self.note(f"classes have replaced the walks: {reason_of(found, self.vocabulary)}")
         return found
 
     @property
