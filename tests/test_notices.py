@@ -10,6 +10,7 @@ import pytest
 
 from adapters.engines import notices
 from adapters.engines.notices import MOST_CHARACTERS, MOST_NAMED, Notice, add_named_hook, notice_of, tell
+from equivalence.errors import ArgumentError
 from hybrid import GrammarCompiler, Vocabulary
 from hybrid.xgrammar.relaxed import Narrowing, Relaxation
 
@@ -89,6 +90,16 @@ def test_hooks_get_the_notice_and_their_errors_change_nothing(caplog):
     notices.remove_hook(called.append)
     tell(notice, logger)
     assert len(called) == 1
+
+
+def test_what_cannot_be_called_is_no_hook() -> None:
+    with pytest.raises(ArgumentError, match="must be a function of a notice, but is 5"):
+        notices.add_hook(5)
+
+
+def test_a_keyword_at_the_root_is_named_in_words() -> None:
+    notice = Notice("vllm", "r", (Relaxation("", "format", "is not checked"),))
+    assert notice.sentence == "Request r: schema keywords that are not enforced: format at the root"
 
 
 def test_a_hook_is_named_by_an_environment_variable(monkeypatch, tmp_path):

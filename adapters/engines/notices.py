@@ -116,7 +116,16 @@ def add_hook(hook: Hook) -> None:
 
     It must be quick, and several threads may call it at once: vLLM's engine calls it in the threads that
     compile grammars, SGLang's scheduler in its loop.
+
+    Raises:
+        ArgumentError: it cannot be called.
     """
+    is_function: bool = callable(hook)  # whatever the annotation says
+    if not is_function:
+        from equivalence.arguments import shown  # late, as entry points must start quickly
+        from equivalence.errors import ArgumentError
+
+        raise ArgumentError(f"a hook for notices must be a function of a notice, but is {shown(hook)}")
     if hook not in _hooks:
         _hooks.append(hook)
 
@@ -156,7 +165,9 @@ def add_named_hook(variable: str, given: str | None) -> None:
 
 def _named(found: Sequence[Relaxation | Narrowing]) -> str:
     names = [
-        f"{_short(one.keyword)} at {_short(one.pointer)}" if one.keyword else "the schema as a whole"
+        f"{_short(one.keyword)} at {_short(one.pointer) or 'the root'}"
+        if one.keyword
+        else "the schema as a whole"
         for one in found[:MOST_NAMED]
     ]
     return ", ".join(names) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
