@@ -119,7 +119,7 @@ def test_options_for_programs_that_give_none() -> None:
         assert xgr.GrammarCompiler(INFO, strategy="classifier").compile_grammar(EBNF).strategy == "classifier"
     finally:
         xgr.configure()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'stategy'"):
+    with pytest.raises(TypeError, match="GrammarCompiler got an unexpected keyword argument 'stategy'"):
         xgr.configure(stategy="engine")
     assert xgr.GrammarCompiler(INFO).compile_grammar(EBNF).strategy == "classifier"
 

@@ -35,7 +35,10 @@ def configure(**options: Any) -> None:
         TypeError: `hybrid.GrammarCompiler` has no such option.
     """
     global _defaults
-    inspect.signature(hybrid.GrammarCompiler).bind(None, **options)
+    try:
+        inspect.signature(hybrid.GrammarCompiler).bind(None, **options)
+    except TypeError as error:
+        raise TypeError(f"hybrid.GrammarCompiler {error}") from error
     _defaults = options
 
 
