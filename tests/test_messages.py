@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,25 @@ def test_schemas_that_are_refused_say_what_to_do(
 )
 def test_other_texts_too(method: str, text: str, told: str) -> None:
     assert re.search(told, refusal(COMPILERS["xgrammar"], method, text))
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), RuntimeError("std::bad_alloc")])
+@pytest.mark.parametrize(
+    ("method", "text", "place"),
+    [
+        ("compile_grammar", 'root ::= "a"', "request.text_estimate"),
+        ("compile_structural_tag", '{"type": "structural_tag"}', "tag_request.with_token_ids"),
+    ],
+)
+def test_a_lack_of_memory_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, method: str, text: str, place: str
+) -> None:
+    compiler = GrammarCompiler(BYTES)
+    with monkeypatch.context() as context:
+        context.setattr(f"hybrid.compile.{place}", Mock(side_effect=error))
+        with pytest.raises(MemoryError):
+            getattr(compiler, method)(text)
+    assert compiler.compile_grammar('root ::= "a"').strategy
 
 
 def test_what_was_meant_is_asked() -> None:

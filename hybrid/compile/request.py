@@ -29,7 +29,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.messages import shortened, way_out
+from hybrid.xgrammar.messages import check_memory, shortened, way_out
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -49,7 +49,7 @@ SCHEMA_OPTIONS: dict[str, tuple[type | tuple[type, ...], Any]] = {
 """The options of XGrammar's converter of schemas, in its order, with their types (None is always allowed) and
 defaults. XGrammar itself reports other options."""
 
-REFUSALS = RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError
+REFUSALS = RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError
 """What XGrammar raises if it refuses something."""
 
 R = TypeVar("R", bound="Request")
@@ -141,6 +141,7 @@ class Parsed(Request):
         except BudgetExceeded:
             raise
         except REFUSALS as error:
+            check_memory(error)
             told = self.advice(error)
             if told is None and isinstance(error, HybridError):
                 raise

@@ -1,7 +1,7 @@
 """XGrammar's messages, for users: without time stamps and places in its source.
 
-What: `refusals` raises XGrammar's errors as ours, `shortened` returns the message of one; `way_out` says what
-to do about it, if that is known.
+What: `refusals` raises XGrammar's errors as ours, unless `check_memory` says that only memory was missing.
+`shortened` returns the message of one; `way_out` says what to do about it, if that is known.
 When: if XGrammar refuses a grammar, a schema, a tag or a regular expression, or a Lark grammar is refused.
 Limits: unknown messages are passed on unchanged.
 """
@@ -21,6 +21,9 @@ MESSAGE_CHARACTERS = 1_000
 
 TYPES = "array", "boolean", "integer", "null", "number", "object", "string"
 
+NO_MEMORY = "std::bad_alloc"
+"""XGrammar's message of a `RuntimeError` if there is no memory."""
+
 _PLACE = re.compile(r"(?m)^\[\d\d:\d\d:\d\d\] \S+:\d+: (?:Check failed: .*? is false: )?")
 _TYPE = re.compile(r'Unsupported type "([^"]*)"')
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -37,6 +40,13 @@ def shortened(error: BaseException) -> str:
     return f"{text[:half]} ... {text[-half:]}"
 
 
+def check_memory(error: BaseException) -> None:
+    """Raise `MemoryError` if an error of XGrammar says that there is no memory. It refuses nothing then, and
+    nobody should remember that it did."""
+    if str(error) == NO_MEMORY:
+        raise MemoryError("there is not enough memory for XGrammar") from error
+
+
 @contextmanager
 def refusals(what: str, kinds: tuple[type[Exception], ...] = (RuntimeError,)) -> Iterator[None]:
     """Raise XGrammar's errors in a ``with`` statement as `GrammarError`; ours pass.
@@ -44,12 +54,16 @@ def refusals(what: str, kinds: tuple[type[Exception], ...] = (RuntimeError,)) ->
     Args:
         what: what XGrammar does, for the message: "refuses the grammar".
         kinds: the types of its errors.
+
+    Raises:
+        MemoryError: there was no memory for XGrammar.
     """
     try:
         yield
     except HybridError:
         raise
     except kinds as error:
+        check_memory(error)
         raise GrammarError(f"XGrammar {what}: {shortened(error)}") from error
 
 
