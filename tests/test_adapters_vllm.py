@@ -271,7 +271,7 @@ def test_what_fails_ends_its_request_and_no_other(two, monkeypatch, caplog, name
     with monkeypatch.context() as context, caplog.at_level(logging.ERROR, "vllm.equimask"):
         context.setattr(GrammarMatcher, name, fail, raising=False)
         getattr(broken, name)(*arguments.get(name, ()))
-    assert "no room" in caplog.text and "its request is ended" in caplog.text
+    assert "no room" in caplog.text and "its request is ended\n" in caplog.text
     assert mask_of(broken) == [STOP, EOT] and (rows[[0, 2]] == 5).all()  # it writes its own row only
     assert not broken.accept_token(STOP) and not broken.accept_token(ord("1"))
     assert not broken.is_terminated()
@@ -330,7 +330,7 @@ def test_a_draft_token_that_fails_is_refused_and_ends_no_request(vllm, monkeypat
 
 @pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token"])
 @pytest.mark.parametrize("calls", [0, 1, 2])
-def test_what_fails_in_the_rows_of_drafts_ends_no_request(engine, monkeypatch, name, calls):
+def test_what_fails_in_the_rows_of_drafts_ends_no_request(engine, monkeypatch, caplog, name, calls):
     made = engine()
     request = made.grammar_init("ebnf", EBNF, request_id="one")
     matcher = request.structured_output_request.grammar.matcher
@@ -338,5 +338,6 @@ def test_what_fails_in_the_rows_of_drafts_ends_no_request(engine, monkeypatch, n
     with monkeypatch.context() as context:
         fails_at(context, name, calls)
         made.grammar_bitmask({"one": request}, ["one"], drafts)
+    assert ("refused" if name == "accept_token" else "ended, unless this was in drafts") in caplog.text
     is_real = name == "fill_next_token_bitmask" and calls == 0  # the mask of the next token
     assert matcher.has_failed == is_real and mask_of(matcher) == ([STOP] if is_real else expected)

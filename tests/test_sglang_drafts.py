@@ -83,7 +83,7 @@ def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):
 
 @pytest.mark.parametrize("parser", [None, "bang"])
 @pytest.mark.parametrize("name", ["fill_next_token_bitmask", "accept_token"])
-def test_errors_in_drafts_do_not_stop_the_walk(make, monkeypatch, name, parser):
+def test_errors_in_drafts_do_not_stop_the_walk(make, monkeypatch, caplog, name, parser):
     backend = make(speculates="EAGLE", reasoning_parser=parser)
     broken, good = (request_of(backend, "regex", "a?") for _ in range(2))
     inner = broken.grammar if parser else broken
@@ -92,6 +92,7 @@ def test_errors_in_drafts_do_not_stop_the_walk(make, monkeypatch, name, parser):
     before, kind = rows_of_trees(ours(), [tree], [good]), type(inner.matcher)
     inner.matcher.__class__ = type("Broken", (kind,), {name: fail})
     rows = rows_of_trees(ours(), [tree] * 2, [broken, good])
+    assert "ended, unless this was in drafts" in caplog.text
     assert torch.equal(rows[4:], before)
     if name == "accept_token":  # no draft can be read, but nothing else is wrong
         assert torch.equal(rows[0], before[0]) and bits(rows[1]) == bits(rows[3]) == [STOP]

@@ -24,6 +24,10 @@ MOST_THREADS = 8
 """Threads of one compilation in XGrammar: the default of XGrammar and of both engines."""
 
 
+IN_DRAFTS_ONLY = ", unless this was in drafts that are then refused"
+"""What a log adds about an error while drafts are read: it is not known yet whether the drafts are kept."""
+
+
 class BoundedCompiler(adapters.xgrammar.GrammarCompiler):
     """Compiles grammars for an engine; thread-safe. It makes the vocabulary at once.
 

@@ -19,7 +19,7 @@ from sglang.srt.constrained.reasoner_grammar_backend import ReasonerGrammarObjec
 from sglang.srt.constrained.xgrammar_backend import XGrammarGrammar
 
 import adapters.xgrammar
-from adapters.engines.bounded_compiler import allow_only_stops
+from adapters.engines.bounded_compiler import IN_DRAFTS_ONLY, allow_only_stops
 from adapters.engines.limits import limited
 
 logger = logging.getLogger("sglang.equimask")
@@ -196,7 +196,8 @@ class Grammar(XGrammarGrammar):
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
         self.failed_at = len(self.accepted_tokens)
-        logger.exception("The %s of a structured output failed; its request is ended", what)
+        unless = IN_DRAFTS_ONLY if self.in_drafts else ""
+        logger.exception("The %s of a structured output failed; its request is ended%s", what, unless)
 
 
 class ReasoningGrammar(ReasonerGrammarObject):

@@ -15,7 +15,7 @@ from typing import Any
 import xgrammar
 
 import adapters.xgrammar
-from adapters.engines.bounded_compiler import BoundedCompiler, allow_only_stops
+from adapters.engines.bounded_compiler import IN_DRAFTS_ONLY, BoundedCompiler, allow_only_stops
 from adapters.vllm.request import IN_DRAFTS
 from adapters.vllm.settings import SETTINGS, ranks_have_to_agree
 
@@ -114,4 +114,5 @@ class GrammarMatcher(adapters.xgrammar.GrammarMatcher):
     def _fail(self, what: str) -> None:
         """Record the error that is being handled."""
         self.has_failed, self._failed_at = True, self._n_steps
-        logger.exception("The %s of a structured output failed; its request is ended", what)
+        unless = IN_DRAFTS_ONLY if IN_DRAFTS.get() else ""
+        logger.exception("The %s of a structured output failed; its request is ended%s", what, unless)
