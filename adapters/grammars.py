@@ -45,8 +45,10 @@ def compiled_grammars(
             is the compiler's setting, or 256.
         assert_formats: whether `format` is checked; None is the compiler's setting.
 
+    The last three are for schemas; compiled grammars beside them stay as they are.
+
     Raises:
-        ArgumentError: an argument has another type, or a setting is for schemas, but a grammar is compiled.
+        ArgumentError: an argument has another type, or a setting is for schemas, but there are none.
         BatchError: there is no grammar.
         VocabularyError: the grammars have different vocabularies.
         GrammarError: XGrammar refuses a schema.
@@ -62,15 +64,15 @@ def compiled_grammars(
         "semantics": semantics, "max_whitespace_cnt": max_whitespace_cnt, "assert_formats": assert_formats
     }  # fmt: skip
     chosen = [option for option, value in options.items() if value is not None]
+    if chosen and all(isinstance(item, CompiledGrammar) for item in items):
+        raise ArgumentError(
+            f"what was given is compiled already, so {' and '.join(chosen)} cannot be chosen here; pass them "
+            "to the GrammarCompiler, or pass a schema"
+        )
     grammars = []
     for place, item in enumerate(items):
         name = f"compiled[{place}]" if is_many else "compiled"
         if isinstance(item, CompiledGrammar):
-            if chosen:
-                raise ArgumentError(
-                    f"{name} is compiled already, so {' and '.join(chosen)} cannot be chosen here; pass "
-                    "them to the GrammarCompiler, or pass a schema"
-                )
             grammars.append(item)
         elif not (isinstance(item, (str, Mapping)) or hasattr(item, "model_json_schema")):
             raise ArgumentError(f"{name} must be a {ALLOWED}, but is {shown(item)}")

@@ -55,7 +55,8 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     Args:
         compiled: one grammar for all rows, or a list with one for each prompt, all with the same vocabulary.
             Each is a `hybrid.CompiledGrammar`; or, with a tokenizer, a JSON schema (a dict or text) or a
-            pydantic model class.
+            pydantic model class. `semantics`, `max_whitespace_cnt` and `assert_formats` apply to schemas
+            only.
         tokenizer: what to compile schemas for: the model's tokenizer, a `hybrid.Vocabulary` or a
             `hybrid.GrammarCompiler`. One compiler is kept for each tokenizer.
         max_whitespace_cnt: how many characters of white space may stand between two parts of a JSON text; -1

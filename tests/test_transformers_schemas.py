@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import BaseModel
 
-from adapters.grammars import compiler_of
+from adapters.grammars import compiled_grammars, compiler_of
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from equivalence.errors import ArgumentError, BatchError, GrammarError, VocabularyError
 from hybrid import GrammarCompiler, GrammarMatcher
@@ -165,8 +165,16 @@ def test_what_is_refused(arguments, error, message):
 @pytest.mark.parametrize(
     "options", [{"semantics": "json-schema"}, {"max_whitespace_cnt": 1}, {"assert_formats": False}]
 )
-def test_settings_for_schemas_are_refused_where_a_grammar_is_compiled(options):
+def test_settings_for_schemas_are_refused_where_all_grammars_are_compiled(options):
     (name,) = options
-    for given in (JSON, [JSON, SCHEMA]):
+    for given in (JSON, [JSON, JSON]):
         with pytest.raises(ArgumentError, match=f"compiled already, so {name} cannot be chosen"):
             GrammarLogitsProcessor(given, COMPILER, **options)
+
+
+def test_settings_for_schemas_change_schemas_beside_compiled_grammars():
+    schema = {"type": "string", "pattern": "b"}  # XGrammar anchors it
+    for semantics, is_exact in (("json-schema", True), ("xgrammar", False)):
+        first, second = compiled_grammars([JSON, schema], COMPILER, semantics=semantics)
+        assert first is JSON
+        assert GrammarMatcher(second).accept_string('"abc"') == is_exact
