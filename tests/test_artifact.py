@@ -163,6 +163,19 @@ def test_other_strategies_are_not_written(strategy: str, tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("bound", "told"),
+    [({"states": 300}, "needs more than 300 configurations"), ({"seconds": 1e-9}, "Budget.seconds")],
+)
+def test_advice_for_grammars_whose_classes_exceed_the_budget(bound: dict[str, float], told: str) -> None:
+    schema = {"properties": {str(n): {"type": "string", "maxLength": n} for n in range(20)}}
+    compiled = GrammarCompiler(VOCABULARY).compile_json_schema(schema)
+    compiled.deferred._budget = Budget(**bound)
+    with pytest.raises(StrategyError, match=f"token classes.*{told}.*larger Budget") as refused:
+        to_bytes(compiled)
+    assert "strategy" not in str(refused.value)  # none helps
+
+
 def test_matchers_of_a_loaded_grammar_fall_back_beyond_the_budget() -> None:
     whole = from_bytes(small(), VOCABULARY)
     tight = from_bytes(small(), VOCABULARY, budget=Budget(table_bytes=len(small()) * 40))
