@@ -31,6 +31,8 @@ from hybrid import (
     Vocabulary,
     compute_classes,
 )
+from hybrid.device import DeviceGather
+from hybrid.drafts import DraftModel
 from tests.misuse import SUBJECTS, VOCABULARY, compiled_by, each
 
 TOKENS = [b"a", b"b"]
@@ -208,6 +210,14 @@ def test_a_compiler_is_not_copied() -> None:
     for copied in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(ArgumentError, match="threads may share one"):
             copied(compiler)
+
+
+def test_neither_are_draft_models_and_gathers() -> None:
+    drafts, gather = DraftModel(compiled_by(SUBJECTS[0])), DeviceGather(VOCABULARY.size, "cpu", max_rows=1)
+    for one, told in ((drafts, "merge"), (gather, "make a new one")):
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(ArgumentError, match=told):
+                copied(one)
 
 
 ERRORS: list[HybridError] = [

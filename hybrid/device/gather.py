@@ -17,7 +17,7 @@ them. All rows would need a loop in the kernel, and only a few would save 256 Ki
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -91,6 +91,11 @@ class DeviceGather:
         self._rows: frozenset[int] = frozenset()
         self._taken = 0, 0  # words and entries in use
         self._n_words_sent = self.rows_by_class = self.rows_by_bitmask = 0
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(  # a copy would write masks to one array, and send another one
+            "a DeviceGather cannot be copied or pickled; make a new one with the same arguments"
+        )
 
     @property
     def bytes_sent(self) -> int:

@@ -20,7 +20,7 @@ import hashlib
 import os
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +119,12 @@ class DraftModel:
         self._guide = _Guide(self._vocabulary.tokens, self._forced)
         most = compiled_grammar.mask_seconds
         self._seconds = DRAFT_SECONDS if most is None else min(most, DRAFT_SECONDS)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise ArgumentError(
+            "a DraftModel cannot be copied or pickled: threads may share one; make a new one for a compiled "
+            "grammar, and add the counts with merge, or with save and load"
+        )
 
     @property
     def compiled_grammar(self) -> CompiledGrammar:
