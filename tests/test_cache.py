@@ -321,6 +321,25 @@ def test_close_cancels_what_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> No
     assert compiler.compile_regex("b").strategy == "classifier"
 
 
+def test_callbacks_of_futures_close_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = GrammarCompiler(VOCABULARY)
+    gate = Gate(compiler, monkeypatch)
+    first, second = (compiler.compile_regex_async(letter) for letter in "ab")
+    assert gate.reached.wait(30)
+    closed = threading.Event()
+
+    def close(_: object) -> None:
+        compiler.close()
+        closed.set()
+
+    first.add_done_callback(close)
+    gate.opened.set()
+    assert first.result(30).strategy == "classifier"
+    assert closed.wait(30)
+    with pytest.raises(CancelledError):
+        second.result(0)
+
+
 # --- Compilers of one vocabulary -------------------------------------------------------------------------
 
 

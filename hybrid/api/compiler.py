@@ -426,7 +426,7 @@ class GrammarCompiler:
 
     def close(self) -> None:
         """Stop the background threads. Cancel calls of ``_async`` methods that have not started; wait for
-        those that have.
+        those that have, unless a callback of such a call closes the compiler.
 
         All other methods can still be used. Without `close`, the threads stop when the compiler is
         garbage-collected, or at the end of the program, which cancels all unfinished calls.

@@ -118,13 +118,14 @@ class Background:
         self._lock = forks.registered(threading.Lock(), forks.Order.BRIEF)
         self._pool: ThreadPoolExecutor | None = None
         self._is_closed = False
+        self._here = threading.local()  # has `is_worker` in the threads of the pool
         self._asked: weakref.WeakSet[CompileFuture] = weakref.WeakSet()
         forks.in_child(self._in_child)
         shutdown.at_exit(self._stop)
 
     def _in_child(self) -> None:
         """A forked process has none of the threads. The next call starts new ones."""
-        self._pool = None
+        self._pool, self._here = None, threading.local()
         for future in list(self._asked):
             future.give_up()
 
@@ -141,7 +142,9 @@ class Background:
                     "the compiler is closed; only the methods that do not end in _async can still be used"
                 )
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._n_jobs, "equimask-compiler")
+                self._pool = ThreadPoolExecutor(
+                    self._n_jobs, "equimask-compiler", setattr, (self._here, "is_worker", True)
+                )
             self._asked.add(future)
             self._pool.submit(future.compute, self._begin)
         return future
@@ -151,13 +154,14 @@ class Background:
         return self._run(request, deadline)
 
     def close(self) -> None:
-        """Cancel what has not started, and wait for the rest."""
+        """Cancel what has not started, and wait for the rest. A callback of a future does not wait, because
+        its thread cannot wait for its own end."""
         pool, asked = self._closed()
         for future in asked:
             if not future.running():
                 future.cancel()
         if pool is not None:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=not hasattr(self._here, "is_worker"), cancel_futures=True)
 
     def _stop(self) -> None:
         """At the end of the program: cancel everything. Python waits for the threads, which stop soon."""
