@@ -163,6 +163,8 @@ def test_bounds_of_the_operator_are_the_compilers(make, monkeypatch):
     backend = make()
     assert backend.grammar_compiler.hybrid.budget == Budget(seconds=2.5, mask_seconds=0.5)
     assert backend.grammar_compiler.cache_limit_bytes == backend.cache.limit == 7 * 2**20
+    monkeypatch.setenv("EQUIMASK_SGLANG_CACHE_MB", "1e308")  # more bytes than a float can count
+    assert make().cache.limit > 2**50
 
 
 # --- What is kept for the next request -------------------------------------------------------------------

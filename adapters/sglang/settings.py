@@ -7,7 +7,8 @@ from adapters.engines.settings import Settings, positive
 
 SETTINGS = Settings("EQUIMASK_SGLANG")
 
-DEFAULT_MEBIBYTES = 512.0
+DEFAULT_MEBIBYTES, MOST_MEBIBYTES = 512.0, 2.0**40
+"""The default, and a bound beyond the memory of every machine: larger numbers mean that."""
 
 
 def cache_bytes() -> int:
@@ -16,4 +17,5 @@ def cache_bytes() -> int:
     Raises:
         ValueError: it is not a positive number.
     """
-    return int(positive(f"{SETTINGS.enabled}_CACHE_MB", DEFAULT_MEBIBYTES, "mebibytes") * 2**20)
+    mebibytes = positive(f"{SETTINGS.enabled}_CACHE_MB", DEFAULT_MEBIBYTES, "mebibytes")
+    return int(min(mebibytes, MOST_MEBIBYTES) * 2**20)
