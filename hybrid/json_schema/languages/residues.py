@@ -48,6 +48,8 @@ class Residue:
     """
 
     def __init__(self, unit: int, places: int) -> None:
+        if unit < 1 or places < 0:
+            raise ValueError(f"{unit} units of {places} decimal places are no divisor")
         moduli = [unit // gcd(unit, 10 ** (places - k)) for k in range(places + 1)]
         lower: list = [moduli[0]]
         size: object = sum(moduli) if places else 0
