@@ -114,9 +114,12 @@ class Interned:
             slots = table_size(size)
             if self.account is not None:
                 self.account.claim(8 * size + 4 * slots, 8 * old + 4 * self.table.shape[0])
-            starts = longer(self.starts, size, self.count + 1)
+            if size > self.starts_room.shape[0]:
+                room = longer(self.starts, size, self.count + 1)
+            else:  # these arrays are larger since before `clear`
+                room = self.starts_room
             self.rehash(slots)
-            self.starts = self.starts_room = starts
+            self.starts_room, self.starts = room, room[:size]
         if self.used + length > self.pool.shape[0]:
             old = self.pool.shape[0]
             size = (4 if old < SMALL else 2) * old + length
@@ -126,7 +129,9 @@ class Interned:
 
     def rehash(self, size):
         """Make the hash table again, with another size."""
-        self.table = self.table_room = np.empty(size, np.int32)
+        if size > self.table_room.shape[0]:
+            self.table_room = np.empty(size, np.int32)
+        self.table = self.table_room[:size]
         if self.count < FEW_LISTS:
             self.fill_table(size)
         else:
