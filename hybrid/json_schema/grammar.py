@@ -97,7 +97,7 @@ class Made(NamedTuple):
     rows: Rows
     root: int
     places: Places | None
-    too_wide: tuple[tuple[str, str], ...]
+    too_wide: dict[str, str]
 
 
 class Source(NamedTuple):
@@ -156,7 +156,7 @@ class Source(NamedTuple):
         if self.left_out:
             refuse_forbidding(locations, self.left_out)
         if not start.is_productive:
-            raise self._unsatisfiable(schema, dict(strings.too_wide), deadline)
+            raise self._unsatisfiable(schema, strings.too_wide, deadline)
         _check_unique(nonterminals, unique, counts)
         refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
@@ -169,7 +169,7 @@ class Source(NamedTuple):
             )
             raise SchemaRefused("option", "", "", why)
         rows, root = emit(nonterminals, start, self.layout)
-        return Made(nonterminals, start, rows, root, places, tuple(strings.too_wide))
+        return Made(nonterminals, start, rows, root, places, strings.too_wide)
 
     def _unsatisfiable(self, schema: Any, too_wide: dict[str, str], deadline: Deadline) -> SchemaRefused:
         """Return the error for a schema that no text satisfies. A format that allows too much forbids too
@@ -407,7 +407,7 @@ def grammar_of_schema(
             left_out.append(LeftOut(error.pointer, error.keyword, error.why))
             source = source._replace(left_out=source.left_out | {place})
             continue
-        formats = (LeftOut(pointer, "format", why) for pointer, why in dict.fromkeys(made.too_wide))
+        formats = (LeftOut(pointer, "format", why) for pointer, why in made.too_wide.items())
         convert = convert or (lambda text, _: xgrammar.Grammar.from_ebnf(text))
         return SchemaGrammar(made, source, (*left_out, *formats), convert, most_bytes, deadline)
 

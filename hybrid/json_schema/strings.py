@@ -116,7 +116,7 @@ class Strings:
     """
 
     def __init__(self, formulas: Formulas, bound: int) -> None:
-        self.too_wide: list[tuple[str, str]] = []
+        self.too_wide: dict[str, str] = {}
         self._formulas, self._bound = formulas, bound
         self._automata: dict[Any, Automaton] = {}
         self._patterns: dict[str, Formula] = {}
@@ -136,7 +136,7 @@ class Strings:
         if "format" in schema:
             name = schema["format"] if isinstance(schema["format"], str) else ""
             if name in TOO_WIDE:
-                self.too_wide.append((location.pointer, TOO_WIDE[name]))
+                self.too_wide[location.pointer] = TOO_WIDE[name]
             languages += self._format(location, name)
         lengths = []
         if "minLength" in schema:
