@@ -19,7 +19,7 @@ from bench.lark_checks import may_be_text
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS
-from equivalence.vocabulary.vocabulary import MAX_TOKEN_BYTES, Vocabulary
+from equivalence.vocabulary.vocabulary import MAX_IDS, MAX_TOKEN_BYTES, Vocabulary
 from hybrid import GrammarCompiler
 from tests.byte_tokenizer import byte_tokenizer
 
@@ -215,6 +215,17 @@ def test_decoded_as_xgrammar_does(make: Callable[[], PreTrainedTokenizerFast]) -
 def test_not_a_tokenizer(tokenizer: Any) -> None:
     with pytest.raises(VocabularyError, match=r"Vocabulary\.from_bytes"):
         Vocabulary.from_huggingface(tokenizer)
+
+
+@pytest.mark.parametrize("wrong", [-1, MAX_IDS, 2**40])
+def test_ids_that_xgrammar_would_misread(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
+    """An id below 0 replaces the last token, and a large one takes all memory."""
+    tokenizer = byte_level_tokenizer()
+    monkeypatch.setattr(type(tokenizer), "get_vocab", lambda self: {"a": 0, "b": 1, "c": wrong})
+    with pytest.raises(VocabularyError, match=f"gives the token 'c' the id {wrong}"):
+        Vocabulary.from_huggingface(tokenizer)
+    if wrong > 0:
+        assert Vocabulary.from_huggingface(tokenizer, vocab_size=2, stop_token_ids=[1]).size == 2
 
 
 def test_xgrammar_sees_the_same_vocabulary() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -163,12 +163,15 @@ class Vocabulary:
             stops = one_or_more(stop_token_ids, "stop_token_ids", VocabularyError)
         special = integers(special_token_ids, "special_token_ids", VocabularyError)
         try:
+            _check_ids(tokenizer.get_vocab(), vocab_size)
             info = xgrammar.TokenizerInfo.from_huggingface(
                 tokenizer,
                 vocab_size=vocab_size,
                 # any that it takes: it drops ids out of range, or makes others of them
                 stop_token_ids=None if stops is None else [0],
             )
+        except VocabularyError:
+            raise
         except (RuntimeError, ValueError, TypeError, AttributeError) as error:
             raise VocabularyError(
                 f"XGrammar cannot read a tokenizer of type {type(tokenizer).__name__} ({error}); "
@@ -360,3 +363,20 @@ def _ids(values: Iterable[int], size: int, name: str) -> tuple[int, ...]:
         if not 0 <= token_id < size:
             raise VocabularyError(f"{name} contains {token_id}, but ids must be from 0 to {size - 1}")
     return tuple(ids)
+
+
+def _check_ids(ids: Mapping[str, int], vocab_size: int | None) -> None:
+    """Refuse ids for which XGrammar would replace the token of another id, or use up the memory.
+
+    Args:
+        ids: the id of each token.
+        vocab_size: ids from here on are left out; None: all are kept.
+    """
+    for found in (min(ids.values(), default=0), max(ids.values(), default=0)):
+        if found < 0 or (vocab_size is None and found >= MAX_IDS):
+            token = next(token for token, number in ids.items() if number == found)
+            raise VocabularyError(
+                f"the tokenizer gives the token {shown(token)} the id {found}, but ids must be from 0 to "
+                f"{MAX_IDS - 1}; pass vocab_size, which leaves out larger ids, or the bytes of each id to "
+                "Vocabulary.from_bytes"
+            )
