@@ -292,6 +292,14 @@ def test_who_waits_has_a_deadline_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compiler.stats()["compilations"] == 1 and compiler.stats()["memory"]["misses"] == 1
 
 
+def test_errors_of_xgrammar_say_why_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engines, "whole", Mock(side_effect=BudgetExceeded("raise Budget.seconds")))
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(states=2))
+    with pytest.raises(BudgetExceeded, match=r"seconds.*more than 2 states; raise Budget\.states") as error:
+        compiler.compile_regex("[a-z]{2,9}(ab|cd)*")
+    assert "engine" not in str(error.value)  # it has failed, too
+
+
 @pytest.mark.parametrize("on_budget", ["engine", "raise"])
 def test_what_is_overdue_is_counted(on_budget: Any) -> None:
     compiler = GrammarCompiler(VOCABULARY, budget=Budget(seconds=1e-9), on_budget=on_budget)

@@ -153,8 +153,14 @@ class EngineStrategies:
         began = time.perf_counter()
         # the estimate and the process that tries the compilation need the text
         seconds = 2 * job.timings.get("serialize", 0.0)
-        job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
-        engine = self._engines.whole(safe, job.deadline)
+        try:
+            job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
+            engine = self._engines.whole(safe, job.deadline)
+        except BudgetExceeded as error:
+            if job.unexplored:  # a higher limit may help, and take less time than XGrammar
+                why = job.unexplored.removesuffix(", or use strategy='engine'")
+                error.args = (f"{error}. XGrammar was tried because there is no classifier: {why}",)
+            raise
         job.timings["compile"] = time.perf_counter() - began
         return CompiledGrammar(
             strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
