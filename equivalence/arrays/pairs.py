@@ -30,6 +30,7 @@ ROW_BYTES = cython.declare(cython.Py_ssize_t, 20)
 
 
 @cython.final
+@cython.no_gc
 @cython.cclass
 class Pairs:
     """Pairs of integers and their numbers, in order of insertion.
