@@ -16,6 +16,7 @@ from typing import Any
 
 from equivalence import forks
 from equivalence.arrays.closure import close_backwards, outside_cycles, predecessors_of
+from equivalence.bounded_cache import cached
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.errors import unique_refused
 from hybrid.json_schema.keyword_values import MOST_COUNTED
@@ -42,6 +43,16 @@ def canonical_numbers() -> Automaton:
     found = pattern(f"^(?:-?[1-9][0-9]*(?:{fraction})?|0|-?0{fraction})$", _BOUND)
     assert found is not None
     return found
+
+
+@cached(256)
+def shortest_texts(texts: Automaton, bound: int) -> Automaton:
+    """Return the shortest text of each finite decimal in a language of numbers.
+
+    Raises:
+        TooLarge: there are more states than the bound.
+    """
+    return intersection([texts, canonical_numbers()], bound)
 
 
 @forks.with_unlocked_properties
@@ -131,13 +142,12 @@ class Counts:
 
     def _strings(self, one: Nonterminal) -> int:
         listed = self._nonterminals.strings.listed(one.strings)
-        return len(listed) if listed is not None else sum(map(_n_texts, self._pieces(one)))
+        return len(listed) if listed is not None else sum(map(n_of_piece, self._pieces(one)))
 
     def _number_language(self, one: Nonterminal) -> Automaton:
         if one.numbers.op == "false":
             return empty()
-        texts = self._nonterminals.numbers.texts(one.numbers)
-        return intersection([texts, canonical_numbers()], _BOUND)
+        return shortest_texts(self._nonterminals.numbers.texts(one.numbers), _BOUND)
 
     def _pieces(self, one: Nonterminal) -> tuple[Piece, ...]:
         """Return the strings of a nonterminal, as disjoint pieces."""
@@ -163,7 +173,7 @@ class Counts:
             return 0
         if automaton.is_conditional:
             self._check_conditional(of, automaton, edges, ends)
-        return _n_ways(own, edges, ends)
+        return n_ways(own, edges)[0]
 
     def _check_conditional(
         self,
@@ -175,7 +185,8 @@ class Counts:
         """Refuse arrays that must be unique only under conditions, unless there are many different items.
 
         Args:
-            edges, ends: see `_n_ways`.
+            edges: see `n_ways`.
+            ends: see `_ends`.
         """
         numbers = [n for of_state in edges for n, target in of_state if n and ends[target]]
         if any(n < MANY for n in numbers):
@@ -211,27 +222,15 @@ class Counts:
             if counted is not None:
                 own[state] = MANY if is_endless(counted.value) and counted.most != 0 else not counted.least
                 edges[state] = []
-        return _n_ways(own, edges, _ends(own, edges)) == MANY
+        return n_ways(own, edges)[0] == MANY
 
     def _counted(self, of: Nonterminal, counted: Counted, is_unique: bool | None) -> int:
         """Return the number of arrays of counted items."""
         each, (value, least, most) = self._count(counted.value), counted
-        if not is_unique:
-            return n_sequences(each, least, most)
-        if least > 1 and each == MANY and self._is_recursive(value, of):
+        if is_unique and least > 1 and each == MANY and self._is_recursive(value, of):
             if self._lower._count(value) < least:
                 raise unique_refused("an item may contain the array itself, and there may be too few others")
-        if least > each:  # there are too few values; the loop would run `each` times
-            return 0
-        total, ways = 0, 1
-        for length in range((each if most is None else min(each, most)) + 1):
-            if length >= least:
-                total += ways
-            # from here on, each further item leaves at least as many ways
-            if total > MOST_COUNTED or (ways > MOST_COUNTED and least <= each):
-                return MANY
-            ways *= each - length
-        return total
+        return n_arrays(each, least, most, bool(is_unique))
 
     def _objects(self, automaton: ObjectAutomaton) -> int:
         n = len(automaton.edges)
@@ -242,7 +241,7 @@ class Counts:
         behind = {0, *(target for of_state in edges for _, target in of_state)}
         behind = {state for state in behind if automaton.position[state] == len(automaton.names)}
         own = [self._undeclared(automaton, state) if state in behind else 0 for state in range(n)]
-        return _n_ways(own, edges, _ends(own, edges))
+        return n_ways(own, edges)[0]
 
     def _undeclared(self, automaton: ObjectAutomaton, start: int) -> int:
         """Return in how many ways undeclared keys can complete an object.
@@ -318,7 +317,7 @@ def _contains(value: Nonterminal, of: Nonterminal) -> bool:
     return False
 
 
-def _n_texts(piece: Piece) -> int:
+def n_of_piece(piece: Piece) -> int:
     """Return the number of texts of a piece, or `MANY`."""
     if piece.is_counted:
         if piece.most is None:
@@ -338,6 +337,27 @@ def _n_texts(piece: Piece) -> int:
     return min(prefixes * n_sequences(n_characters, piece.least, piece.most), MANY)
 
 
+def n_arrays(n: int, least: int, most: int | None, is_unique: bool) -> int:
+    """Return the number of arrays of n different items with some lengths, or `MANY`.
+
+    Args:
+        is_unique: whether all items must differ.
+    """
+    if not is_unique:
+        return n_sequences(n, least, most)
+    if least > n:  # there are too few values; the loop would run n times
+        return 0
+    total, ways = 0, 1
+    for length in range((n if most is None else min(n, most)) + 1):
+        if length >= least:
+            total += ways
+        # from here on, each further item leaves at least as many ways
+        if total > MOST_COUNTED or ways > MOST_COUNTED:
+            return MANY
+        ways *= n - length
+    return total
+
+
 def n_sequences(n: int, least: int, most: int | None) -> int:
     """Return the number of sequences of n different things with some lengths, or `MANY`."""
     if n == 0 or most == 0:
@@ -354,22 +374,22 @@ def n_sequences(n: int, least: int, most: int | None) -> int:
 
 
 def _ends(own: list[int], edges: list[list[tuple[int, int]]]) -> list[bool]:
-    """For each state, whether an end can be reached from it (see `_n_ways`)."""
+    """For each state, whether an end can be reached from it (see `n_ways`)."""
     ends = [n > 0 for n in own]
     close_backwards(ends, predecessors_of([[target for n, target in of_state if n] for of_state in edges]))
     return ends
 
 
-def _n_ways(own: list[int], edges: list[list[tuple[int, int]]], ends: list[bool]) -> int:
-    """Return the number of ways from state 0 to an end, or `MANY`.
+def n_ways(own: list[int], edges: list[list[tuple[int, int]]]) -> list[int]:
+    """Return, for each state, the number of ways to an end, or `MANY`.
 
     Args:
         own: for each state, the number of ways to end without another edge.
         edges: for each state, pairs (number of values that an edge reads, target).
-        ends: the result of `_ends`.
     """
+    ends = _ends(own, edges)
     useful = [[(n, target) for n, target in of_state if n and ends[target]] for of_state in edges]
-    return ways_behind(own, useful)[0]
+    return ways_behind(own, useful)
 
 
 def ways_behind(own: list[int], edges: list[list[tuple[int, int]]]) -> list[int]:
