@@ -224,9 +224,10 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     matcher = matcher_of({"oneOf": [{"uniqueItems": True}, {"maxProperties": 3, "not": {"enum": [1]}}]})
     assert matcher.accept_string('{"}": ') and allowed(matcher) and not tried
     monkeypatch.setattr(novelty, "MOST_AHEAD", 1)
-    pair = {"type": "array", "items": {"enum": [*range(13)]}, "minItems": 2, "maxItems": 2}
-    matcher = matcher_of(unique(pair))
-    assert matcher.accept_string("[[1,1],[1,10],[1,11],[1,12],[1,") and mask_of(matcher)
+    pair = [{"type": "object"}, {"enum": [*range(13)]}]
+    matcher = matcher_of(unique({"type": "array", "prefixItems": pair, "items": False, "minItems": 2}))
+    begun = "".join(f'[{{"a":1}},{number}],' for number in (1, 10, 11, 12))
+    assert matcher.accept_string(f'[{begun}[{{"a":1}},') and mask_of(matcher)
     assert tried and min(tried) == 0
 
 
@@ -267,10 +268,26 @@ def test_a_character_may_be_escaped_that_earlier_items_begin_with(spelled: str, 
 
 WORDS = ["".join(letters) for letters in product("ab", repeat=11)]
 OF_BOTH = [*map(str, range(1_000)), *(number + 0.5 for number in range(2_000))]
+BITS = {"type": "array", "items": {"enum": [0, 1]}, "minItems": 12, "maxItems": 12}
+BIT_LISTS = [[*bits] for bits in product([0, 1], repeat=12)]
 MANY_VALUES: dict[str, tuple[dict[str, Any], list[Any]]] = {
     "words": ({"type": "string", "pattern": "^[ab]{11}$"}, WORDS),
     "numbers": ({"type": "integer", "minimum": -1_500, "maximum": 1_500}, [*range(-1_500, 1_501)]),
     "of both": ({"enum": OF_BOTH}, OF_BOTH),
+    "arrays": (BITS, BIT_LISTS),
+    "objects": (
+        {
+            "type": "object",
+            "properties": {"a": BITS, "b": {"const": 1}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+        [{"a": bits, "b": 1} for bits in BIT_LISTS],
+    ),
+    "of two kinds": (
+        {"anyOf": [{"type": "string", "pattern": "^[ab]{11}$"}, BITS]},
+        [*WORDS, *BIT_LISTS],
+    ),
 }
 """Schemas of items, and all their values."""
 
@@ -280,11 +297,46 @@ def test_the_last_of_very_many_values_can_be_written(name: str) -> None:
     """The search for a new value gave up, so nothing could follow the comma."""
     items, values = MANY_VALUES[name]
     last = len(values) * 97 // 100
-    others = ",".join(json.dumps(value) for number, value in enumerate(values) if number != last)
+    written = [json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in values]
+    others = ",".join(text for number, text in enumerate(written) if number != last)
     matcher = matcher_of(unique(items, minItems=2), **CLOSE)
     assert matcher.accept_string(f"[{others},")
-    for byte in f"{json.dumps(values[last], ensure_ascii=False)}]".encode():
+    for byte in f"{written[last]}]".encode():
         assert byte in mask_of(matcher) and matcher.accept_token(byte)
     assert matcher.is_completed()
     matcher.rollback(1)
     assert not matcher.accept_string(",")
+
+
+def test_the_last_of_very_many_values_can_be_written_behind_an_item_of_another_schema() -> None:
+    """As above, if items have several schemas."""
+    schema = unique({"type": "string", "pattern": "^[ab]{11}$"}, prefixItems=[{"enum": [*WORDS[:2], "c"]}])
+    matcher = matcher_of(schema | {"minItems": 2}, **CLOSE)
+    texts = [json.dumps(text) for text in ("c", *WORDS[:-1])]
+    assert matcher.accept_string(f"[{','.join(texts)},")
+    for byte in f'"{WORDS[-1]}"'.encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert not matcher.accept_string(",") and matcher.accept_string("]")
+
+
+@pytest.mark.parametrize(("enum", "new"), [([1, 1.5, 2.5], "1.5"), ([1, 1.5, 15], "15")])
+def test_zeros_behind_a_fraction_are_another_value_only_where_they_may_come(
+    enum: list[float], new: str
+) -> None:
+    """Listed numbers are written without them."""
+    items = {"type": "array", "items": {"enum": [*enum, *"abcdef"]}, "minItems": 1, "maxItems": 1}
+    matcher = matcher_of(unique(items), **CLOSE)
+    used = [[value] for value in (*enum, *"abcdef") if str(value) != new]
+    assert matcher.accept_string(f"{json.dumps(used, separators=(',', ':'))[:-1]},")
+    for byte in f"[{new}]]".encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.is_completed()
+
+
+def test_listed_texts_may_have_half_of_a_surrogate_pair() -> None:
+    """They were not counted, so the last one could not be written."""
+    texts = [*"abcdefghi", "\ud800a"]
+    matcher = matcher_of(unique({"enum": texts}, minItems=10), **CLOSE)
+    for byte in json.dumps(texts, separators=(",", ":")).encode():
+        assert byte in mask_of(matcher) and matcher.accept_token(byte)
+    assert matcher.is_completed()

@@ -1,23 +1,23 @@
 """Beginnings of items that can always be completed to a new value.
 
 What: `beginnings_of` finds, for the items of an array, the unfinished strings and numbers that can be
-completed to more values than an array can contain. For others, `Beginnings.n_values` counts the values. After
+completed to more values than an array can contain. For others, `Beginnings.has_new` counts the values. After
 either, no search for a new value is needed.
 When: for arrays under `uniqueItems`.
-Limits: `has` judges strings by their length alone. Strings are counted, and numbers judged and counted, only
-if all items have the same ones; arrays, objects and constants never. Other beginnings are searched
-(`hybrid.remembering.novelty`).
+Limits: `has` judges strings by their length alone, and numbers only if all items have the same ones. If
+values cannot be counted (`countable.py`), or if it depends on the state of the array whether there is a new
+one, they are searched (`hybrid.remembering.novelty`).
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.cardinality import canonical_numbers
-from hybrid.json_schema.completions import n_completions
-from hybrid.json_schema.languages.automaton import Automaton, ending_states, intersection, is_endless
+from hybrid.json_schema.cardinality import shortest_texts
+from hybrid.json_schema.countable import MOST_STATES, NUMBER, Unknown, Values, n_behind, values_of
+from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -26,18 +26,13 @@ from hybrid.json_schema.strings import ANY_CHARACTER
 ENDLESS = 1 << 40
 """Stands for the length limit of strings without one."""
 
-_BOUND = 20_000
-"""At most this many states of the numbers of an item are examined."""
-
-NUMBER = frozenset("-0123456789")
-
 
 class Beginnings(NamedTuple):
     """Beginnings of items that can be completed to more values than came before.
 
     Attributes:
         length: unfinished strings shorter than this have enough completions.
-        strings: the strings, as disjoint pieces; None: unknown.
+        values: the values of items in different states of the array.
         numbers: the language of numbers, with one spelling for each; None: unknown.
         ending: its states from which only finitely many numbers can be reached.
         has_zeros: whether numbers may be written with zeros at the end of a fraction.
@@ -46,7 +41,7 @@ class Beginnings(NamedTuple):
     """
 
     length: int
-    strings: tuple[Piece, ...] | None
+    values: tuple[tuple[Values, ...], ...]
     numbers: Automaton | None = None
     ending: frozenset[int] = frozenset()
     has_zeros: bool = True
@@ -64,18 +59,26 @@ class Beginnings(NamedTuple):
         # Zero has infinitely many spellings: a text that continues `0e` is zero again.
         return bool(text.strip("-0.")) and self._state(text) >= 0
 
-    def n_values(self, text: str) -> int | None:
-        """Return the number of values that a beginning can become, at most `MANY`; None: unknown.
+    def has_new(self, text: str, texts: Iterable[str]) -> bool | None:
+        """Whether a beginning can become another value than those that came before; None: unknown.
 
         Args:
             text: as of `has`, with nothing left out at its end.
+            texts: the texts of the values before, except of those whose beginnings are all endless.
         """
-        if text[0] == '"':
-            return None if self.strings is None else n_completions(self.strings, json.loads(f'{text}"'))
-        # if a number has several spellings, 1.0 may become the same value as 1, and 1e0, too
-        if self.numbers is None or text[0] not in NUMBER or (self.has_zeros and not NUMBER.issuperset(text)):
+        found = set()
+        try:
+            for values in self.values:
+                n = sum(one.n_behind(text) for one in values)
+                if n:  # otherwise the array is in another state
+                    is_new = n > n_behind(text, values, texts)
+                    if not is_new and len(self.values) > 1:  # some texts may be those of other items
+                        these = [one for one in texts if any(some.holds(one) for some in values)]
+                        is_new = n > n_behind(text, values, these)
+                    found.add(is_new)
+        except (Unknown, RecursionError):
             return None
-        return n_completions((Piece(self.numbers),), text)
+        return found.pop() if len(found) == 1 else None
 
     def _state(self, text: str) -> int:
         """The state of `numbers` after a text; -1 if only finitely many numbers begin with it."""
@@ -100,33 +103,29 @@ class Beginnings(NamedTuple):
         return self.numbers.step(self._state(text), ord("0" if "." in text else ".")) not in self.behind_zeros  # type: ignore[union-attr]
 
 
-def beginnings_of(nonterminals: Nonterminals, values: list[Nonterminal]) -> Beginnings | None:
-    """Return the beginnings for items that may each be in one of some nonterminals; None: all beginnings
-    count."""
+def beginnings_of(nonterminals: Nonterminals, states: set[frozenset[Nonterminal]]) -> Beginnings | None:
+    """Return the beginnings for items; None: all beginnings count.
+
+    Args:
+        states: for each state of an array, the nonterminals of the next item.
+    """
+    values = sorted(frozenset[Nonterminal]().union(*states), key=lambda one: one.number)
     with_strings = [one for one in values if one.strings.op != "false"]
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
-    strings = _only_strings(nonterminals, with_strings)
+    countable = values_of(nonterminals, values)
+    ways = tuple(tuple(countable[one] for one in state) for state in states)
     formulas = {one.numbers for one in values if one.numbers.op != "false"}
     if len(formulas) != 1:
-        return Beginnings(length, strings)
+        return Beginnings(length, ways)
     try:
         texts = nonterminals.numbers.texts(next(iter(formulas)))
-        numbers = intersection([texts, canonical_numbers()], _BOUND)
+        numbers = shortest_texts(texts, MOST_STATES)
     except TooLarge:
-        return Beginnings(length, strings)
+        return Beginnings(length, ways)
     ending = frozenset(ending_states(numbers))
-    return Beginnings(length, strings, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
-
-
-def _only_strings(nonterminals: Nonterminals, values: list[Nonterminal]) -> tuple[Piece, ...] | None:
-    """Return the strings of some nonterminals as disjoint pieces, if all have the same and they can be
-    counted; else None."""
-    if len({one.strings for one in values}) != 1:
-        return None
-    pieces = nonterminals.strings.pieces(values[0].strings)
-    return None if any(piece.is_counted for piece in pieces) else pieces
+    return Beginnings(length, ways, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
 
 
 def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from equivalence.arrays.closure import close_backwards, predecessors_of
-from hybrid.json_schema.automata import Nonterminal, ObjectAutomaton
+from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
@@ -126,7 +126,8 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
         keys = [keys_of[automaton] for automaton in objects]
         names = {name for one in keys for name in one.named}
         can_run_out = is_marked or unique == {True}
-        beginnings = beginnings_of(nonterminals, items) if can_run_out else None
+        states = {state for array in arrays for state in _items_of(array)} if can_run_out else set()
+        beginnings = beginnings_of(nonterminals, states) if can_run_out else None
         made.append(Place(
             unique == {True} and not is_marked,
             is_marked,
@@ -159,6 +160,14 @@ class _Keys(NamedTuple):
 
 def _structured(values: Iterable[Nonterminal]) -> _Values:
     return {one.number: one for one in values if one.is_productive and (one.array or one.object)}
+
+
+def _items_of(array: ArrayAutomaton) -> Iterator[frozenset[Nonterminal]]:
+    """Yield, for each state of an array, the nonterminals of the next item."""
+    for counted, edges, is_live in zip(array.counted, array.edges, array.is_live, strict=True):
+        values = [value for value, _ in array.live(edges)] if counted is None else [counted.value]
+        if is_live and values:
+            yield frozenset(values)
 
 
 def _joined(parts: Iterable[_Values]) -> _Values:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
+from hybrid.json_schema.countable import shortened, with_beginning
 from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
@@ -91,8 +92,7 @@ class Container(NamedTuple):
         """
         if not self.is_array or self.place is None or self.place.is_marked or self.place.beginnings is None:
             return None
-        n_values = self.place.beginnings.n_values(text)
-        return None if n_values is None else n_values > n_with(text, self.texts)
+        return self.place.beginnings.has_new(text, with_beginning(shortened(text), in_order(self.texts)))
 
 
 class Cursor:
@@ -338,20 +338,13 @@ def is_consistent(begun: str, texts: frozenset[str]) -> bool:
     """
     before, digits = number_at_end(begun)
     begun = before if any(letter in digits for letter in ".eE") else begun
-    ordered = _in_order(texts)
+    ordered = in_order(texts)
     at = bisect_left(ordered, begun)
     return at < len(ordered) and ordered[at].startswith(begun)
 
 
-def n_with(begun: str, texts: frozenset[str]) -> int:
-    """Return how many of some texts begin with a text."""
-    ordered, length = _in_order(texts), len(begun)
-    first = bisect_left(ordered, begun)
-    return bisect_right(ordered, begun, first, key=lambda text: text[:length]) - first
-
-
 @lru_cache(maxsize=8)
-def _in_order(texts: frozenset[str]) -> list[str]:
+def in_order(texts: frozenset[str]) -> list[str]:
     """The texts of earlier items, sorted: thousands of beginnings are compared with the same texts."""
     return sorted(texts)
 

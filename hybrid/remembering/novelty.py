@@ -1,8 +1,8 @@
 """Decide whether an unfinished item or key can become one that did not come before.
 
-What: `may_be_new` compares the number of values that an item can become with the number of earlier items that
-begin in the same way. Where the first number is unknown, it tries the bytes that the grammar allows, breadth
-first, until it finds a new item, or a beginning that no earlier item has.
+What: `may_be_new` compares the number of values that an item can become with the number of these that came
+before (`hybrid.json_schema.countable`). Where values cannot be counted, it tries the bytes that the grammar
+allows, breadth first, until it finds a new item, or a beginning that no earlier item has.
 When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide;
 `goes_on` decides when, for all open containers.
 Limits: at most `MOST_AHEAD` texts are tried, those of inner items included; if no new item is found by then,
@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import TypeAlias, TypeVar
 
 from equivalence.deadline import Deadline
+from hybrid.json_schema.countable import with_beginning
 from hybrid.json_schema.marks import BYTES, MARKED
 from hybrid.remembering.cursor import (
     BACKSLASH,
@@ -29,8 +30,8 @@ from hybrid.remembering.cursor import (
     Container,
     Cursor,
     Repeated,
+    in_order,
     is_consistent,
-    n_with,
     number,
     number_at_end,
 )
@@ -106,11 +107,11 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
-    has_new = array.has_new_behind(begun) if begun and not unfinished else None
+    has_new = None if unfinished else array.has_new_behind(begun)
     if has_new is not None:
         return has_new
     same = _least_common(begun)
-    n_same = n_with(same, array.texts)
+    n_same = len(with_beginning(same, in_order(array.texts)))
     depth = cursor.open.index(array)
     level: list[tuple[Follower, Cursor, str, bytes]] = [(first, cursor, begun, unfinished)]
     must_end = bool(unfinished)  # an escape or a character
