@@ -91,14 +91,14 @@ class Tries:
         return self.left >= 0
 
 
-def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) -> bool:
+def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container, tries: Tries) -> bool:
     """Whether the current item, or the next one, can become a new one.
 
     If commas and brackets show that items were equal, a repetition is fine as well, as long as the grammar
     allows text after it.
 
     Args:
-        first: a follower of the grammar at the same place as the cursor.
+        behind: makes a follower of the grammar at the same place as the cursor.
         cursor: the cursor.
         array: the open container of the cursor that has the item or key.
         tries: the texts that may be tried.
@@ -113,7 +113,7 @@ def may_be_new(first: Follower, cursor: Cursor, array: Container, tries: Tries) 
     same = _least_common(begun)
     n_same = len(with_beginning(same, in_order(array.texts)))
     depth = cursor.open.index(array)
-    level: list[tuple[Follower, Cursor, str, bytes]] = [(first, cursor, begun, unfinished)]
+    level: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
     must_end = bool(unfinished)  # an escape or a character
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
     while level:
@@ -201,13 +201,13 @@ def goes_on(
         if not is_consistent(begun, one.texts):
             if begun[-1] not in IN_NUMBER:
                 cursor.set_apart(one)
-        elif not may_be_new(behind(), cursor, one, tries or Tries(check)):
+        elif not may_be_new(behind, cursor, one, tries or Tries(check)):
             return False
     if cursor.mode == BEFORE and len(cursor.open) > depth:
         top = cursor.open[-1]
         may_run_out = top.is_key or (top.is_array and top.place is not None and top.place.may_be_last)
         if top.texts and may_run_out:
-            return top.is_repeated or may_be_new(behind(), cursor, top, tries or Tries(check))
+            return top.is_repeated or may_be_new(behind, cursor, top, tries or Tries(check))
     return True
 
 
