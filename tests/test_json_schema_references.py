@@ -22,6 +22,7 @@ from tests.test_json_schema_meaning import BYTES, OPEN, written
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 DATE = {"type": "string", "format": "date"}
+INTEGER, STRING = {"type": "integer"}, {"type": "string"}
 
 
 BACK_REFERENCE = {"pattern": "(a)\\1"}
@@ -86,6 +87,28 @@ def test_references_to_names_take_linear_time(keyword: str) -> None:
     assert time.process_time() - began < 10
 
 
+@pytest.mark.parametrize("given", [None, referencing.Registry()], ids=["alone", "with a registry"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_names_are_found_beside_lists_of_keys(order: int, given: Any) -> None:
+    """`referencing` takes all values of `dependencies` for schemas, or none."""
+    dependencies = {"a": {"properties": {"b": {"$id": "#integer", **INTEGER}}}, "b": ["c"]}
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#", "properties": {"c": {"$ref": "#integer"}},
+        "dependencies": dict([*dependencies.items()][::order]),
+    }  # fmt: skip
+    assert valid(schema, {"c": 1}, given)
+    assert not valid(schema, {"c": "x"}, given)
+
+
+def test_what_is_no_schema_has_no_names() -> None:
+    """Nothing leads to the two definitions, and draft 4 had no schema `true`."""
+    draft = "http://json-schema.org/draft-04/schema#"
+    definitions = {"comment": "text", "list": [1], "a": {"id": "#a", **INTEGER}}
+    schema = {"$schema": draft, "definitions": definitions, "properties": {"a": {"$ref": "#a"}, "b": True}}
+    assert valid(schema, {"a": 1, "b": 1})
+    assert not valid(schema, {"a": "x"})
+
+
 def test_formats_are_annotations_on_request() -> None:
     for one, instance, formats, expected in (
         (DATE, "x", True, False), (DATE, "x", False, True), (DATE, 1, False, False),
@@ -96,7 +119,6 @@ def test_formats_are_annotations_on_request() -> None:
         grammar_of_schema({"type": "string", "not": {"format": "date"}}, assert_formats=False)
 
 
-INTEGER, STRING = {"type": "integer"}, {"type": "string"}
 OUTER = {"properties": {"a": {
     "$id": "inner", "items": {"$dynamicRef": "#x"}, "$defs": {"x": {"$dynamicAnchor": "x"}}}},
     "$defs": {"x": {"$dynamicAnchor": "x", **STRING}}}  # fmt: skip

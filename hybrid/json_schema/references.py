@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -67,7 +67,10 @@ class Documents:
     def _resources(self) -> dict[str, Any]:
         """The documents as JSON has them: the given ones may have tuples, keys that are no text, and objects
         of subclasses."""
-        return {uri: made_for.create_resource(json.loads(text)) for uri, text, made_for in self._given}
+        return {
+            uri: _finding_all_subschemas(made_for).create_resource(json.loads(text))
+            for uri, text, made_for in self._given
+        }
 
     @cached_property
     def registry(self) -> Any:
@@ -261,7 +264,27 @@ def specification(uri: str) -> Any:
     """Return the specification of a draft in `referencing`, by the draft's URI."""
     import referencing.jsonschema
 
-    return referencing.jsonschema.specification_with(uri)
+    return _finding_all_subschemas(referencing.jsonschema.specification_with(uri))
+
+
+@lru_cache(maxsize=32)
+def _finding_all_subschemas(given: Any) -> Any:
+    """Return a specification that finds the subschemas among lists of keys in `dependencies`, too.
+
+    `referencing` takes all values for schemas if the first one is a schema, and none otherwise.
+    """
+
+    def subschemas_of(contents: Any) -> list[Any]:
+        dependencies = contents.get("dependencies") if isinstance(contents, Mapping) else None
+        if isinstance(dependencies, Mapping):
+            schemas = {key: value for key, value in dependencies.items() if isinstance(value, Mapping)}
+            contents = {**contents, "dependencies": schemas}
+        return [one for one in given.subresources_of(contents) if isinstance(one, Mapping)]
+
+    return type(given)(
+        name=given.name, id_of=given.id_of, subresources_of=subschemas_of,
+        anchors_in=given._anchors_in, maybe_in_subresource=given.maybe_in_subresource,
+    )  # fmt: skip
 
 
 def load_referencing() -> None:
