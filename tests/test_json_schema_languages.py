@@ -286,7 +286,7 @@ FORMAT_CASES: dict[str, tuple[list[str], list[str]]] = {
         ["http://\u00e9.a/\u6f22?\ue000#\U0001f600"],
         ["//\u00e9", "a:/\ue000", "a:\ufffe", "a:\ufdd0", "a:#\ue000"],
     ),
-    "uri-template": (["http://a/{b}/{+c,d*}{?x:3}", ""], ["{", "{a", "}"]),
+    "uri-template": (["http://a/{b}/{+c,d*}{?x:3}", "", "a'b"], ["{", "{a", "}", '"', "{'}"]),
     "uuid": (["2EB8AA08-AA98-11EA-B4AA-73B441D16380"], ["2eb8aa08-aa98-11ea-b4aa73b441d16380"]),
     "json-pointer": (["", "/a~0"], ["a", "/~"]),
     "relative-json-pointer": (["0", "1/a", "2#"], ["", "01", "/a"]),

@@ -145,7 +145,8 @@ def _uri(wide: str, with_scheme: bool, ipv6: str = f"{_IPV6}|") -> str:
 
 
 def _template() -> str:
-    literal = f"(?:[!#$&(-;=?-\\[\\]_a-z~{_IRI_RANGES}{_PRIVATE_RANGES}]|%[0-9A-Fa-f]{{2}})"
+    # RFC 6570 excluded the apostrophe by mistake: erratum 6937.
+    literal = f"(?:[!#$&-;=?-\\[\\]_a-z~{_IRI_RANGES}{_PRIVATE_RANGES}]|%[0-9A-Fa-f]{{2}})"
     letter = "(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
     name = f"{letter}(?:\\.?{letter})*(?:\\*|:[1-9][0-9]{{0,3}})?"
     return f"(?:{literal}|\\{{[+#./;?&=,!@|]?{name}(?:,{name})*\\}})*"
