@@ -337,13 +337,17 @@ def _is_single(ranges: Ranges) -> bool:
 
 
 _NAMES = (
-    "Letter=L Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm "
-    "Other_Letter=Lo Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N Decimal_Number=Nd "
-    "Letter_Number=Nl Other_Number=No Punctuation=P Symbol=S Separator=Z Space_Separator=Zs Other=C "
-    "Control=Cc digit=Nd punct=P"
+    "Letter=L Cased_Letter=LC Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm "
+    "Other_Letter=Lo Mark=M Combining_Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N "
+    "Decimal_Number=Nd digit=Nd Letter_Number=Nl Other_Number=No Punctuation=P punct=P "
+    "Connector_Punctuation=Pc Dash_Punctuation=Pd Open_Punctuation=Ps Close_Punctuation=Pe "
+    "Initial_Punctuation=Pi Final_Punctuation=Pf Other_Punctuation=Po Symbol=S Math_Symbol=Sm "
+    "Currency_Symbol=Sc Modifier_Symbol=Sk Other_Symbol=So Separator=Z Space_Separator=Zs Line_Separator=Zl "
+    "Paragraph_Separator=Zp Other=C Control=Cc cntrl=Cc Format=Cf Surrogate=Cs Private_Use=Co Unassigned=Cn"
 )
 _GENERAL = dict(pair.split("=") for pair in _NAMES.split(" "))
-"""Long names of general categories (Unicode, PropertyValueAliases): only those that patterns use."""
+"""Long names of general categories (Unicode, PropertyValueAliases)."""
+_CASED = "Lu", "Ll", "Lt"
 
 
 @cache
@@ -361,16 +365,17 @@ def _categories() -> dict[str, list[tuple[int, int]]]:
 @lru_cache(maxsize=64)
 def _property(name: str) -> Ranges:
     """Return the characters with a Unicode property: general categories, and a few other properties."""
-    key, _, value = name.rpartition("=")
-    if key not in ("", "General_Category", "gc"):
+    key, is_pair, value = name.rpartition("=")
+    if is_pair and key not in ("General_Category", "gc"):
         raise Unsupported(f"the property \\p{{{name}}}")
-    if value in ("ASCII", "Any"):
-        return ((0, 0x7F if value == "ASCII" else LAST),)
+    if name in ("ASCII", "Any"):
+        return ((0, 0x7F if name == "ASCII" else LAST),)
     category = _GENERAL.get(value, value)
     if not category or category[0] not in "LMNPSZC" or len(category) > 2:
         raise Unsupported(f"the property \\p{{{name}}}")
     ranges_of = _categories()
-    found = joined([one for name in ranges_of if name.startswith(category) for one in ranges_of[name]])
+    within = _CASED if category == "LC" else category
+    found = joined([one for name in ranges_of if name.startswith(within) for one in ranges_of[name]])
     if not found:
         raise Unsupported(f"the property \\p{{{name}}}")
     return found
