@@ -105,10 +105,12 @@ class _Splitter:
     _formulas: Formulas
     _leaves: cython.Py_ssize_t
     n_listed: cython.Py_ssize_t
+    _has_few_lists: cython.bint
 
     def __init__(self, nonterminals: Nonterminals) -> None:
         self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
         self._leaves = self.n_listed = 0
+        self._has_few_lists = False
 
     @cython.cfunc
     def cases(self, known: Formula, after: Formula) -> list:
@@ -134,8 +136,9 @@ class _Splitter:
                 found = self._by_known_value(known, after, unknown)
                 if found is not None:
                     return found
-            else:
-                found = self._by_value(after, unknown)
+            if not self._has_few_lists:
+                self._has_few_lists = True  # after this split, whatever it finds
+                found = self._by_value(known, after, unknown)
         if found is None:
             found = self._both(known, after, unknown[0])
         if required is formulas.true:
@@ -165,7 +168,7 @@ class _Splitter:
                 return formulas.conjunction(required), after, unknown
 
     @cython.cfunc
-    def _by_value(self, after: Formula, unknown: list) -> list:
+    def _by_value(self, known: Formula, after: Formula, unknown: list) -> list:
         """Split by value on all conditions that list their values at once. None if there are few.
 
         The name of a tool decides which of 400 alternatives is meant. If conditions were split one by one,
@@ -185,12 +188,12 @@ class _Splitter:
         self.n_listed += len(signatures)
         none = dict.fromkeys(listed, formulas.false)
         values_of: dict = {}
-        known: dict = {}
+        if_none: dict = {}
         negations = {atom: formulas.negation(atom.args[1]) for atom in listed}
         for signature in (*signatures, ()):
             nonterminals.check()
             true = frozenset(signature)
-            rest = formulas.chosen(after, true, none, known, {})
+            rest = formulas.chosen(after, true, none, if_none, {})
             if rest is formulas.false:
                 continue
             if signature:
@@ -202,7 +205,10 @@ class _Splitter:
             else:
                 parts = list(negations.values())
             holds = formulas.conjunction(parts)
-            for one, target in self.cases(holds, rest):
+            held = formulas.conjunction((known, holds))
+            if known is not formulas.true and not nonterminals.may_hold(held):
+                continue
+            for one, target in self.cases(held, rest):
                 values_of.setdefault(target, []).append(formulas.conjunction((holds, one)))
         return [(formulas.disjunction(values), target) for target, values in values_of.items()]
 
