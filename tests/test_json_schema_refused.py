@@ -28,6 +28,7 @@ from tests.test_json_schema_meaning import BYTES, OPEN, compiled_bytes, written
 REFUSED: list[tuple[Any, str, str, str]] = [
     ({"properties": {"a/b": {"pattern": "(?<=x)y"}}}, "unsupported", "pattern", "/properties/a~1b"),
     ({"pattern": "("}, "invalid", "pattern", ""),
+    ({"items": {"format": {"$data": "1/a"}}}, "invalid", "format", "/items"),
     ({"pattern": "^(a|b)*a(a|b){20}$"}, "bounds", "pattern", ""),
     ({"properties": {"a": {"pattern": "^(ab{1,3})*(cd{1,9})*$", "minLength": 4700, "maxLength": 4700},
      "b": {"pattern": "^(\\S{1,40} ){0,30}\\S{1,40}$", "maxLength": 90}}}, "bounds", "maxLength",

@@ -134,7 +134,9 @@ class Strings:
         if "pattern" in schema:
             languages.append(self.pattern(location, "pattern", schema["pattern"]))
         if "format" in schema:
-            name = schema["format"] if isinstance(schema["format"], str) else ""
+            name = schema["format"]
+            if not isinstance(name, str):
+                raise location.refused("format", f"must be text, but is {shown(name)}", "invalid")
             if name in TOO_WIDE:
                 self.too_wide[location.pointer] = TOO_WIDE[name]
             languages += self._format(location, name)
