@@ -36,7 +36,7 @@ def test_what_is_wrong_with_arguments_is_said_without_a_traceback(
     schemas, lark = ("schemas", "--schemas", schema_folder), ("lark", "--grammar", f"a={text}", "--documents")
     report = ("report", "--out", tmp_path / "report")
     for message, *command in (
-        ("not a vocabulary file", *schemas, "--vocabulary", "no/such.npz"),
+        ("no vocabulary file", *schemas, "--vocabulary", "no/such.npz"),
         ("holds no *.json", "schemas", "--schemas", empty),
         ("not a schema file", "schemas", "--schemas", listed),
         ("'no such strategy'", *schemas, "--beside", "no such strategy"),
