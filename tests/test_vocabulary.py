@@ -20,7 +20,7 @@ from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
 from equivalence.trie.nodes import BELOW_OTHERS, ENDS
 from equivalence.vocabulary.vocabulary import MAX_IDS, MAX_TOKEN_BYTES, Vocabulary
-from hybrid import GrammarCompiler
+from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from tests.byte_tokenizer import byte_tokenizer
 
 EXAMPLES = 80
@@ -231,6 +231,16 @@ def test_ids_that_xgrammar_would_misread(monkeypatch: pytest.MonkeyPatch, wrong:
 def test_xgrammar_sees_the_same_vocabulary() -> None:
     vocabulary = Vocabulary.from_bytes([b"a", b"", b"b", b"a"], stop_token_ids=[1, 2], vocab_size=6)
     assert_equal(Vocabulary.from_tokenizer_info(vocabulary.tokenizer_info), vocabulary)
+
+
+def test_tokens_are_read_that_xgrammar_gives_as_a_subclass_of_bytes() -> None:
+    info = xgrammar.TokenizerInfo([b"[", b'"eight letters"', b"]", b"</s>"], stop_token_ids=[3])
+    assert {type(text) for text in info.decoded_vocab} > {bytes}, "long ones are"
+    vocabulary = Vocabulary.from_tokenizer_info(info)
+    assert {type(text) for text in vocabulary.tokens} == {bytes}
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema", budget=Budget(mask_seconds=60.0))
+    matcher = GrammarMatcher(compiler.compile_json_schema({"type": "array", "uniqueItems": True}))
+    assert all(matcher.accept_token(token) for token in (0, 1, 2, 3))
 
 
 # --- The trie ----------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ class Vocabulary:
                     f"token {token_id} has {len(token)} bytes, but the limit is {MAX_TOKEN_BYTES}; "
                     "list such ids in special_token_ids"
                 )
+            if type(token) is not bytes:  # as XGrammar's of 8 bytes and more, which compiled code refuses
+                given[token_id] = bytes(token)
         self.tokens: tuple[bytes, ...] = tuple(given)
         self.size: int = size
         self.stop_token_ids: tuple[int, ...] = _ids(stop_token_ids, size, "stop_token_ids")
