@@ -217,8 +217,9 @@ class BatchingGrammarProcessor(cb_logits_processors.ContinuousBatchingLogitsProc
             if grammar.vocabulary.fingerprint not in self._alike:
                 if not self._vocabulary.has_same_ids(grammar.vocabulary):
                     raise VocabularyError(
-                        f"its grammar is over {grammar.vocabulary}, but the others are over "
-                        f"{self._vocabulary}; compile all grammars with one GrammarCompiler"
+                        f"its grammar is over {grammar.vocabulary}, but this processor is for "
+                        f"{self._vocabulary}; compile all grammars with one GrammarCompiler, and make the "
+                        "processor with tokenizer=compiler"
                     )
                 self._alike.add(grammar.vocabulary.fingerprint)
             known = _Request(grammar, GrammarMatcher(grammar), [])

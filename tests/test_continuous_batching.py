@@ -159,6 +159,7 @@ def test_requests_that_cannot_go_on_are_ended(caplog):
         ended, fine = _allowed(processor, _state("c", [], grammar=other), _state("d", []))
     assert (ended, fine) == ([EOS], expected_ids(WORDS, []))
     assert "request c ends: its grammar is over" in caplog.text
+    assert "make the processor with tokenizer=compiler" in caplog.text
 
 
 def test_a_limit_that_is_too_small_is_said_and_the_mask_stays_plain(caplog):
