@@ -281,6 +281,12 @@ def test_grammars_that_are_not_closed_go_on_by_name(serve, caplog):
         assert request.customized_info["equimask"][0]["limit_error"]
 
 
+def test_a_request_that_caches_the_prompt_of_several_answers_has_no_limit(serve, caplog):
+    request = serve(TOKEN_LIMITS="1")("a", "json", TWO, max_new_tokens=0)
+    assert mask_of(request.grammar)
+    assert request.customized_info is None and not caplog.records
+
+
 def test_a_limit_that_takes_too_much_is_told_once(serve, monkeypatch, caplog):
     request = serve(TOKEN_LIMITS="1")("a", "json", TWO, max_new_tokens=SHORTEST + 2)
     exceeded = Mock(side_effect=BudgetExceeded("a token limit needs more than 9 bytes"))

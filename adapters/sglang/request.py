@@ -99,7 +99,8 @@ def attach(request: Any) -> None:
         # if ids that the grammar reads by number ended the text, it could never be completed
         grammar.end_by(more - {*(grammar.ctx.named_ids or ())})
     if SETTINGS.keeps_limits():
-        grammar.most_tokens = request.sampling_params.max_new_tokens
+        # 0: no text is wanted. With `n` above 1, SGLang first sends such a request, to cache the prompt
+        grammar.most_tokens = request.sampling_params.max_new_tokens or None
     why = grammar.keep_limit()
     grammar.served_request.tell(notice_of("sglang", request.rid, grammar.ctx.hybrid, why))
 
