@@ -319,6 +319,21 @@ def test_a_batch_that_fails_is_filled_one_by_one(pair, monkeypatch):
     assert bits(rows[0]) == [STOP] and bits(rows[1]) == [*DIGITS, ord("a")]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_grammar_without_a_next_token_ends_its_request_and_no_other(make, number):
+    """SGLang's sampler would make NaN of its row, and end the scheduler."""
+    backend = make()
+    dead = request_of(backend, "ebnf", 'root ::= "a" never\nnever ::= never')
+    dead.accept_token(ord("a"))
+    good = [request_of(backend, "ebnf", EBNF) for _ in range(number)]
+    rows = rows_of([dead, *good], SIZE)
+    assert bits(rows[0]) == [STOP] and all(bits(row) == [*DIGITS, ord("a")] for row in rows[1:])
+    with pytest.raises(ValueError, match="is not allowed"):
+        dead.accept_token(STOP)
+    dead.rollback(1)
+    assert mask_of(dead) == [ord("a")]
+
+
 def test_a_draft_whose_mask_fails_does_not_harm_the_others(pair, monkeypatch):
     broken, _ = pair
     broken.accept_token(ord("1"))

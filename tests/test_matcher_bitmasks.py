@@ -16,6 +16,7 @@ import torch
 
 from equivalence import BitmaskError
 from hybrid import allocate_token_bitmask, apply_token_bitmask_inplace
+from hybrid.api.logits import empty_rows
 from hybrid.testing.mask_comparison import bits_of
 from tests.matchers import AB, ABC, SIZE, WORDS, A, Sides
 
@@ -108,3 +109,12 @@ def test_a_row_that_allows_all_leaves_the_next_one_alone(size: int, dtype: torch
     bitmask[0, 0] &= ~1
     apply_token_bitmask_inplace(logits, bitmask, vocab_size=size, indices=[0])
     assert room.isinf().nonzero().flatten().tolist() == [0]
+
+
+def test_rows_without_a_token_are_found() -> None:
+    bitmask = np.zeros((4, 5), np.int32)
+    bitmask[1, 4], bitmask[2, 0] = 1, -1
+    assert empty_rows(bitmask, [3, 2, 1, 0]) == [3, 0] and empty_rows(bitmask, []) == []
+    for row in (-1, 4):
+        with pytest.raises(IndexError, match=f"no row {row}"):
+            empty_rows(bitmask, [0, row])

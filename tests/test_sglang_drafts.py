@@ -62,7 +62,8 @@ def test_a_tree_comes_to_where_nothing_is_allowed(make):
     tree = [1, -1, -1, -1], [-1, 2, 3, -1], [0, ord("q"), ord("x"), ord("a")]
     rows = rows_of_trees(ours(), [tree], [grammar])
     assert torch.equal(rows, rows_of_trees(generate_token_bitmask, [tree], [grammar]))
-    assert [len(bits(row)) for row in rows[1:]] == [0, SIZE, 1]
+    assert [len(bits(row)) for row in rows[1:]] == [1, SIZE, 1]
+    assert bits(rows[1]) == [STOP], "which the grammar rejects: SGLang could not sample from an empty row"
 
 
 def test_sglang_walks_trees_of_other_grammars(make, monkeypatch):

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from adapters.sglang.grammar import Grammar, constraining, reading_drafts
+from adapters.sglang.grammar import Grammar, constraining, leave_tokens, reading_drafts
 from hybrid.api.draft_rows import fill_trees
 
 logger = logging.getLogger("sglang.equimask")
@@ -90,6 +90,7 @@ def at_once(by_sglang: Generate, walk: Callable[..., None]) -> Generate:
         )
         nodes = draft_tokens_cpu.shape[-1]
         done = _fill(ours, trees, rows)
+        leave_tokens(((place * nodes + node, ours[place]) for place in done for node in range(nodes)), rows)
         for place, grammar in asked:
             if place not in done:
                 own = rows[place * nodes : (place + 1) * nodes]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from sglang.srt.constrained.xgrammar_backend import XGrammarGrammar
 import adapters.xgrammar
 from adapters.engines.bounded_compiler import IN_DRAFTS_ONLY, allow_only_stops
 from adapters.engines.limits import limited
+from hybrid.api.logits import empty_rows
 
 logger = logging.getLogger("sglang.equimask")
 
@@ -46,11 +47,24 @@ def fill_rows(entries: list[Any], vocab_mask: torch.Tensor) -> None:
         try:
             matchers = [grammar.matcher for _, grammar in ours]
             BATCHES.batch_fill_next_token_bitmask(matchers, vocab_mask, [row for row, _ in ours])
+            leave_tokens(ours, vocab_mask)
             return
         except Exception:
             logger.exception("Filling all masks of a batch in one call failed; they are filled one by one")
     for row, grammar in ours:
         grammar.fill_vocab_mask(vocab_mask, row)
+
+
+def leave_tokens(filled: Iterable[tuple[int, Grammar]], vocab_mask: torch.Tensor) -> None:
+    """Allow the stop tokens in rows whose grammars allow no token, such as `root ::= root`. The grammar
+    rejects them, which ends its request.
+
+    SGLang's sampler makes NaN of an empty row. On a CPU, torch then refuses the whole batch, which ends the
+    scheduler with all requests.
+    """
+    of = dict(filled)
+    for row in empty_rows(vocab_mask.numpy(), [*of]):
+        allow_only_stops(vocab_mask, row, of[row].matcher.stop_token_ids)
 
 
 class Grammar(XGrammarGrammar):
@@ -179,6 +193,7 @@ class Grammar(XGrammarGrammar):
         if self.failed_at is None:
             try:
                 self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+                leave_tokens([(idx, self)], vocab_mask)
                 return
             except Exception:  # noqa: BLE001
                 self._fail("mask")
