@@ -1,6 +1,7 @@
 """Faults of texts that are not JSON.
 
 What: `fault_of` finds the first fault, and says at which line and column it is, and what to do.
+`looks_like_ebnf` recognises grammars.
 When: for texts of schemas and structural tags that no parser accepts.
 Limits: texts that Python's `json` accepts have no fault, also those with `NaN`.
 """
@@ -11,7 +12,7 @@ import json
 import re
 
 _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
-_EBNF_RULE = re.compile(r"(?m)^[ \t]*[\w.-]+[ \t]*::=")
+_EBNF = re.compile(r"(?:\s|#.*\n|//.*\n)*[\w.-]+[ \t]*::=")
 _LAST_COMMA = re.compile(r",\s*[}\]]")
 
 
@@ -28,7 +29,7 @@ def fault_of(text: str) -> str | None:
             return f"there is a comma before a closing bracket at {_place(text, at)}; remove it"
         if not text.strip():
             return "it is empty"
-        if _EBNF_RULE.search(text):
+        if looks_like_ebnf(text):
             return "it looks like a grammar in EBNF; use compile_grammar"
         return f"it is not valid JSON: {_place(text, error.pos)}: {error.msg[:1].lower()}{error.msg[1:]}"
     except RecursionError:
@@ -36,6 +37,12 @@ def fault_of(text: str) -> str | None:
     except ValueError as error:  # an integer of thousands of digits
         return str(error)
     return None
+
+
+def looks_like_ebnf(text: str) -> bool:
+    """Whether a text begins with a rule in EBNF, after comments. A later rule may be in a string of another
+    notation, or be a slip of the pen."""
+    return _EBNF.match(text) is not None
 
 
 def _place(text: str, at: int) -> str:

@@ -96,7 +96,8 @@ def _other_notation(text: str) -> str | None:
     if _FILE_NAME.fullmatch(text):
         return f"{text!r} looks like the name of a file; pass the contents of the file"
     if text.startswith("{"):
-        return "the text looks like a JSON schema, not like EBNF; use compile_json_schema"
+        method = "compile_structural_tag" if '"structural_tag"' in text else "compile_json_schema"
+        return f"the text looks like JSON, not like EBNF; use {method}"
     if _LARK_RULE.search(text):
         return "the text looks like Lark's notation, not like EBNF; use compile_lark"
     return None
