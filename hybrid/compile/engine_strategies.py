@@ -159,6 +159,7 @@ class EngineStrategies:
         except BudgetExceeded as error:
             if job.unexplored:  # a higher limit may help, and take less time than XGrammar
                 why = job.unexplored.removesuffix(", or use strategy='engine'")
+                why = why.replace(", simplify the grammar", ", or simplify the grammar")
                 error.args = (f"{error}. XGrammar was tried because there is no classifier: {why}",)
             raise
         job.timings["compile"] = time.perf_counter() - began
