@@ -85,5 +85,6 @@ def test_scores_of_a_model_without_the_last_ids() -> None:
     plain = xgrammar.contrib.hf.LogitsProcessor(plainly("ebnf"))
     scores = torch.zeros((1, INFO.vocab_size - 5))
     assert torch.equal(ours(torch.tensor([[1]]), scores), plain(torch.tensor([[1]]), scores.clone()))
-    with pytest.raises(ArgumentError, match="scores must be a tensor"):
-        ours(torch.tensor([[1]]), None)
+    for wrong in (None, scores.numpy(), scores.int()):
+        with pytest.raises(ArgumentError, match="scores must be"):
+            ours(torch.tensor([[1]]), wrong)

@@ -72,12 +72,12 @@ class LogitsProcessor(GrammarLogitsProcessor):
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Return masked scores in a new tensor. As in XGrammar, ids without a score are ignored."""
-        missing = self.full_vocab_size - scores.shape[1] if getattr(scores, "ndim", 0) == 2 else 0
-        if missing <= 0:
-            masked = super().__call__(input_ids, scores)
-        else:
-            padded = torch.nn.functional.pad(scores, (0, missing), value=-torch.inf)
-            masked = super().__call__(input_ids, padded)[:, :-missing]  # type: ignore[arg-type, assignment]
+        padded: Any = scores
+        if isinstance(padded, torch.Tensor) and padded.ndim == 2 and padded.is_floating_point():
+            missing = self.full_vocab_size - padded.shape[1]
+            if missing > 0:
+                padded = torch.nn.functional.pad(padded, (0, missing), value=-torch.inf)
+        masked: Any = super().__call__(input_ids, padded)[:, : scores.shape[1]]
         self.batch_size, self.prefilled, self.token_bitmask = len(input_ids), True, self._bitmask
         return masked
 
