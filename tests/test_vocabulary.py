@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -226,6 +227,19 @@ def test_ids_that_xgrammar_would_misread(monkeypatch: pytest.MonkeyPatch, wrong:
         Vocabulary.from_huggingface(tokenizer)
     if wrong > 0:
         assert Vocabulary.from_huggingface(tokenizer, vocab_size=2, stop_token_ids=[1]).size == 2
+    else:
+        with pytest.raises(VocabularyError, match="gives the token 'c' the id -1"):
+            Vocabulary.from_huggingface(tokenizer, vocab_size=2)
+
+
+def test_ids_that_need_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a fast tokenizer, if large ones are left out: reading them takes long."""
+    tokenizer, check = byte_level_tokenizer(), Mock()
+    monkeypatch.setattr("equivalence.vocabulary.vocabulary._check_ids", check)
+    assert Vocabulary.from_huggingface(tokenizer, vocab_size=300).size == 300
+    assert not check.called
+    Vocabulary.from_huggingface(tokenizer)
+    assert check.called
 
 
 def test_xgrammar_sees_the_same_vocabulary() -> None:
