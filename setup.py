@@ -23,9 +23,9 @@ first mask of 40 of MaskBench's schemas 10%; first masks took as long. 5% was al
 
 Rejected: profile-guided optimisation (gcc 12, profiles of 600 schemas in three modes). The extensions became
 a tenth smaller. A first mask took 3 to 4% less CPU time under `semantics="json-schema"`, and no less at
-defaults, for a second build and a run with profiles for every wheel. With cold caches, a first mask touched
-2% fewer lines (40 schemas, callgrind), at defaults none; -Os everywhere saves as many, for 7% more
-instructions, and functions without alignment and with error paths apart save 1%.
+defaults, for a second build and a run with profiles for every wheel. If caches were cold, it read 2% fewer
+cache lines of code, and no fewer at defaults (40 schemas, callgrind). -Os everywhere saves as many lines, but
+takes 7% more instructions. Functions without alignment, with error paths apart, save 1% of the lines.
 
 Every extension knows a hash of what it was made from (`equivalence.source_check`), so that code which was
 edited and not built again is refused where it is imported.

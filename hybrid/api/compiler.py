@@ -79,7 +79,7 @@ class GrammarCompiler:
             compiled grammars if all their other arguments are equal, too.
         on_demand: compute the token classes of each grammar at once, but each state of its classifier when a
             text first needs it. With strategy "classifier", compiling is then faster, and the first texts
-            are slower. With "auto", it is the other way round: without this, not even classes are computed.
+            are slower. With "auto", compiling is slower, because otherwise classes are not computed at all.
         deterministic: make the same decisions in every process that makes the same calls. No clock decides:
             a grammar is refused if XGrammar is estimated to need more than the budget's seconds
             (docs/strategies.md).
