@@ -60,6 +60,14 @@ def test_matchers_that_a_program_gives_to_the_logits_processor() -> None:
     assert_alike(processors[0].matchers[0], processors[1].matchers[0])
 
 
+@pytest.mark.parametrize("option", [{"max_new_tokens": 9}, {"prefix": "a"}])
+def test_options_of_whole_generations_are_not_for_matchers_of_the_program(option: dict[str, Any]) -> None:
+    processor = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"), **option)
+    processor.matchers = []
+    with pytest.raises(ArgumentError, match="max_new_tokens and prefix do not apply"):
+        processor.matchers = [xgr.GrammarMatcher(compiled("ebnf", "auto"))]
+
+
 def test_a_loop_that_passes_only_the_last_tokens() -> None:
     """XGrammar reads them. Without matchers that the program has set, ours needs whole rows, and says so."""
     ours = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))

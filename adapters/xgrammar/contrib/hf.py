@@ -21,7 +21,7 @@ from adapters.generations import Generation, Ids, State
 from adapters.transformers import GrammarLogitsProcessor, HistoryError
 from adapters.xgrammar.compiled import CompiledGrammar
 from adapters.xgrammar.conversion import grammar_of
-from equivalence.errors import BatchError
+from equivalence.errors import ArgumentError, BatchError
 
 
 class LogitsProcessor(GrammarLogitsProcessor):
@@ -60,6 +60,9 @@ class LogitsProcessor(GrammarLogitsProcessor):
         A program may set them before a generation, one for each row, for example to go on after a text that
         was generated earlier. From then on, they are used until others are set, and each reads the last token
         of its row. No matchers: the next call starts a generation.
+
+        Raises:
+            ArgumentError: the processor has `max_new_tokens` or `prefix`, which are for whole generations.
         """
         if self._generation is None:
             return self._set_matchers
@@ -67,6 +70,11 @@ class LogitsProcessor(GrammarLogitsProcessor):
 
     @matchers.setter
     def matchers(self, matchers: Sequence[Any]) -> None:
+        if matchers and (self._limit is not None or any(self._prefixes)):
+            raise ArgumentError(
+                "max_new_tokens and prefix do not apply to matchers that a program sets; leave them out, and "
+                "call limit_tokens of each matcher, or let it read the prefix"
+            )
         self.reset()
         self._set_matchers = matchers
 
