@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TypeAlias, TypeVar
 
@@ -235,13 +235,11 @@ class Objects(Structure):
         own = [MANY if one else int(ends) for one, ends in zip(self._is_open, self._accepting, strict=True)]
         return n_ways(own, edges)
 
-    def _next(self, state: int) -> tuple[dict[str, Edges], int]:
-        """Return the declared keys that may come next, with their edges, and the state without them."""
-        found: dict[str, Edges] = {}
-        while state >= 0 and self._keys[state]:
-            found[self._keys[state]] = self._edges[state]
-            state = self._skipped[state]
-        return found, state
+    def _states(self, state: int) -> Iterator[int]:
+        """Yield the states of the declared keys that may come next, and the state behind all of them."""
+        while state >= 0:
+            yield state
+            state = self._skipped[state] if self._keys[state] else -1
 
     def n_behind(self, text: str) -> int:
         if text == "{":
@@ -250,25 +248,28 @@ class Objects(Structure):
         begun = "" if is_closed else parts.pop()
         state = 0
         for part in filter(None, parts):
-            keys, last = self._next(state)
             key = _key_of(part)
-            if key not in keys and last >= 0 and self._is_open[last]:
+            state = next((one for one in self._states(state) if self._keys[one] in (key, "")), -1)
+            if state < 0:
+                return 0
+            if self._is_open[state]:
                 if is_closed:  # it also equals texts with another order of keys
                     raise Unknown
                 return MANY
-            edges = keys.get(key, [])
+            edges = self._edges[state]
             state = next((target for value, target in edges if value.holds(part[len(key) :])), -1)
-        keys, last = self._next(state)
         if is_closed:
-            return int(last >= 0 and self._accepting[last])
-        key, ways = _key_of(begun), self._ways
-        if key in keys:
-            n = sum(value.n_behind(begun[len(key) :]) * ways[target] for value, target in keys[key])
-            return min(n, MANY)
-        if last >= 0 and self._is_open[last]:
-            return MANY
-        edges = [edge for key, some in keys.items() if key.startswith(begun) for edge in some]
-        return min(sum(known(value.n) * ways[target] for value, target in edges), MANY)
+            return int(any(self._accepting[one] for one in self._states(state) if not self._keys[one]))
+        key, found = _key_of(begun), 0
+        rest = begun[len(key) :] if key else ""
+        for one in self._states(state):
+            if self._is_open[one]:
+                return MANY
+            if self._keys[one].startswith(key or begun):
+                found += sum(value.n_behind(rest) * self._ways[target] for value, target in self._edges[one])
+                if key:
+                    break
+        return min(found, MANY)
 
 
 def known(found: Found | None) -> Found:
