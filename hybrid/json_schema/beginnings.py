@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.cardinality import shortest_texts
-from hybrid.json_schema.countable import MOST_STATES, NUMBER, Unknown, Values, n_behind, values_of
+from hybrid.json_schema.countable import MOST_STATES, NUMBER, Unknown, Values, add_values, n_behind
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
@@ -103,19 +103,24 @@ class Beginnings(NamedTuple):
         return self.numbers.step(self._state(text), ord("0" if "." in text else ".")) not in self.behind_zeros  # type: ignore[union-attr]
 
 
-def beginnings_of(nonterminals: Nonterminals, states: set[frozenset[Nonterminal]]) -> Beginnings | None:
+def beginnings_of(
+    nonterminals: Nonterminals,
+    states: set[frozenset[Nonterminal]],
+    counted: dict[Nonterminal, Values],
+) -> Beginnings | None:
     """Return the beginnings for items; None: all beginnings count.
 
     Args:
         states: for each state of an array, the nonterminals of the next item.
+        counted: the values that other items needed; those of these items are added.
     """
     values = sorted(frozenset[Nonterminal]().union(*states), key=lambda one: one.number)
     with_strings = [one for one in values if one.strings.op != "false"]
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
-    countable = values_of(nonterminals, values)
-    ways = tuple(tuple(countable[one] for one in state) for state in states)
+    add_values(counted, nonterminals, values)
+    ways = tuple(tuple(counted[one] for one in state) for state in states)
     formulas = {one.numbers for one in values if one.numbers.op != "false"}
     if len(formulas) != 1:
         return Beginnings(length, ways)

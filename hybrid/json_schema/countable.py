@@ -1,7 +1,7 @@
 """How many values begin with an unfinished text.
 
 What: `Values` counts those values of a nonterminal that begin with a text. The text may end anywhere, also
-within arrays and objects. `values_of` makes it.
+within arrays and objects. `add_values` makes it.
 When: for items under `uniqueItems` (`beginnings.py`), if earlier items begin in the same way.
 Limits: `Unknown` is raised for some objects with undeclared keys, for strings that the parser counts, for
 arrays that must be unique only under conditions or have several kinds of unique items, and for some numbers
@@ -343,9 +343,11 @@ def n_behind(text: str, values: Sequence[Values], whole: Iterable[str]) -> int:
     return found
 
 
-def values_of(nonterminals: Nonterminals, these: Iterable[Nonterminal]) -> dict[Nonterminal, Values]:
-    """Return the values of some nonterminals, and of those of their items and keys."""
-    found: dict[Nonterminal, Values] = {}
+def add_values(
+    found: dict[Nonterminal, Values], nonterminals: Nonterminals, these: Iterable[Nonterminal]
+) -> None:
+    """Add the values of some nonterminals, and of those of their items and keys, to those found before."""
+    n_before = len(found)
     todo: list[Nonterminal] = []
 
     def of(one: Nonterminal) -> Values:
@@ -403,9 +405,8 @@ def values_of(nonterminals: Nonterminals, these: Iterable[Nonterminal]) -> dict[
             found[one].structures["["] = arrays(one.array)
         if one.object is not None and one.object.is_live[0]:
             found[one].structures["{"] = objects(one.object)
-    every = [*found.values()]
-    numbered = {value: number for number, value in enumerate(every)}
-    parts = [[part for some in one.structures.values() for part in some.parts] for one in every]
-    for number in outside_cycles([[numbered[part] for part in some] for some in parts]):
-        every[number].count()
-    return found
+    new = [*found.values()][n_before:]
+    numbered = {value: number for number, value in enumerate(new)}
+    parts = [[part for some in one.structures.values() for part in some.parts] for one in new]
+    for number in outside_cycles([[numbered[one] for one in some if one in numbered] for some in parts]):
+        new[number].count()

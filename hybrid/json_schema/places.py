@@ -19,6 +19,7 @@ from typing import NamedTuple
 from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
+from hybrid.json_schema.countable import Values
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.nonterminals import Nonterminals
@@ -111,6 +112,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
 
     begin = place(_structured([start]))
     made: list[Place] = []
+    counted: dict[Nonterminal, Values] = {}
     keys_of: dict[ObjectAutomaton, _Keys] = {}
     for values in sets:
         arrays = [one.array for one in values if one.array is not None]
@@ -127,7 +129,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
         names = {name for one in keys for name in one.named}
         can_run_out = is_marked or unique == {True}
         states = {state for array in arrays for state in _items_of(array)} if can_run_out else set()
-        beginnings = beginnings_of(nonterminals, states) if can_run_out else None
+        beginnings = beginnings_of(nonterminals, states, counted) if can_run_out else None
         made.append(Place(
             unique == {True} and not is_marked,
             is_marked,
