@@ -76,7 +76,7 @@ class Beginnings(NamedTuple):
                         these = [one for one in texts if any(some.holds(one) for some in values)]
                         is_new = n > n_behind(text, values, these)
                     found.add(is_new)
-        except (Unknown, RecursionError):
+        except Unknown:
             return None
         return found.pop() if len(found) == 1 else None
 

@@ -4,8 +4,8 @@ What: `Values` counts those values of a nonterminal that begin with a text. The 
 within arrays and objects. `add_values` makes it.
 When: for items under `uniqueItems` (`beginnings.py`), if earlier items begin in the same way.
 Limits: `Unknown` is raised for some objects with undeclared keys, for strings that the parser counts, for
-arrays that must be unique only under conditions or have several kinds of unique items, and for some numbers
-that may have exponents.
+arrays that must be unique only under conditions or have several kinds of unique items, for some numbers that
+may have exponents, and for texts that are nested deeply.
 
 Texts have no white space and no escapes that are not necessary. Their numbers have the shortest spelling,
 except for an unfinished one at the end. So each value has one text.
@@ -36,8 +36,11 @@ NUMBER = frozenset("-0123456789")
 MOST_STATES = 20_000
 """At most this many states of the numbers of a nonterminal are examined."""
 
+MOST_NESTED = 64
+"""The values of texts that are nested more deeply are not counted: each level reads all text within it."""
+
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[^"]')
+_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[][{},]')
 _FRACTION = re.compile(r"\.[0-9]*\Z")
 _BEHIND_NUMBER = ("", ",", "]", "}")
 
@@ -294,12 +297,17 @@ def _parts(text: str) -> tuple[list[str], bool]:
 
     Returns:
         The parts, and whether the text has the closing bracket.
+
+    Raises:
+        Unknown: it is nested too deeply.
     """
     parts, depth, begin = [], 0, 1
     for part in _PART.finditer(text, 1):
         letter = part[0]
         if letter in "[{":
             depth += 1
+            if depth > MOST_NESTED:
+                raise Unknown
         elif letter in "]}":
             depth -= 1
         if depth < 0 or (letter == "," and not depth):
