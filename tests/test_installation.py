@@ -36,7 +36,7 @@ PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"
 FIELD = {"xgrammar", "torch", "numpy", "lark", "transformers", "joblib", "filelock"}
 """Packages that an engine's environment has."""
 
-OF_JSON_SCHEMA = {"referencing", "jsonschema-specifications"}
+OF_JSON_SCHEMA = {"referencing", "attrs", "jsonschema-specifications"}
 """Requirements of `semantics="json-schema"`, a setting of servers; vLLM and SGLang install both."""
 
 EXTRAS = ("typer", "rich", "jinja2", "mistral_common", "jsonschema", "prompt_toolkit")

@@ -273,6 +273,7 @@ def _finding_all_subschemas(given: Any) -> Any:
 
     `referencing` takes all values for schemas if the first one is a schema, and none otherwise.
     """
+    import attrs
 
     def subschemas_of(contents: Any) -> list[Any]:
         dependencies = contents.get("dependencies") if isinstance(contents, Mapping) else None
@@ -281,10 +282,7 @@ def _finding_all_subschemas(given: Any) -> Any:
             contents = {**contents, "dependencies": schemas}
         return [one for one in given.subresources_of(contents) if isinstance(one, Mapping)]
 
-    return type(given)(
-        name=given.name, id_of=given.id_of, subresources_of=subschemas_of,
-        anchors_in=given._anchors_in, maybe_in_subresource=given.maybe_in_subresource,
-    )  # fmt: skip
+    return attrs.evolve(given, subresources_of=subschemas_of)
 
 
 def load_referencing() -> None:
