@@ -105,12 +105,12 @@ class _Splitter:
     _formulas: Formulas
     _leaves: cython.Py_ssize_t
     n_listed: cython.Py_ssize_t
-    _has_few_lists: cython.bint
+    _lists_were_tried: cython.bint
 
     def __init__(self, nonterminals: Nonterminals) -> None:
         self._nonterminals, self._formulas = nonterminals, nonterminals.formulas
         self._leaves = self.n_listed = 0
-        self._has_few_lists = False
+        self._lists_were_tried = False
 
     @cython.cfunc
     def cases(self, known: Formula, after: Formula) -> list:
@@ -136,8 +136,8 @@ class _Splitter:
                 found = self._by_known_value(known, after, unknown)
                 if found is not None:
                     return found
-            if not self._has_few_lists:
-                self._has_few_lists = True  # after this split, whatever it finds
+            if not self._lists_were_tried:
+                self._lists_were_tried = True  # after this split, whatever it finds
                 found = self._by_value(known, after, unknown)
         if found is None:
             found = self._both(known, after, unknown[0])
