@@ -373,7 +373,7 @@ def grammar_over_steps(strategy: str) -> CompiledGrammar:
     return GrammarCompiler(STEPS, strategy=strategy).compile_grammar(REPEATED)
 
 
-def remembering(strategy: str, schema: Any) -> GrammarMatcher:
+def unequal(strategy: str, schema: Any) -> GrammarMatcher:
     compiler = GrammarCompiler(STEPS, strategy=strategy, semantics="json-schema")
     return GrammarMatcher(compiler.compile_json_schema(schema))
 
@@ -387,8 +387,8 @@ def limited(strategy: str) -> GrammarMatcher:
 WRAPPED: dict[str, Callable[[str], Any]] = {
     "plain": lambda strategy: GrammarMatcher(grammar_over_steps(strategy)),
     "limited": limited,
-    "remembering": lambda strategy: remembering(strategy, UNEQUAL),
-    "remembering marks": lambda strategy: remembering(strategy, MARKED),
+    "uniqueness": lambda strategy: unequal(strategy, UNEQUAL),
+    "uniqueness marks": lambda strategy: unequal(strategy, MARKED),
     "healing": lambda strategy: HealingMatcher(grammar_over_steps(strategy), b"aba"),
 }
 

@@ -12,7 +12,7 @@ from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.beginnings import Beginnings
 from hybrid.json_schema.cardinality import MANY
 from hybrid.json_schema.countable import Unknown
-from tests.test_remembering import unique
+from tests.test_uniqueness import unique
 
 
 def beginnings_of_items(items: dict[str, Any]) -> Beginnings:

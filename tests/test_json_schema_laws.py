@@ -22,7 +22,7 @@ from hybrid.testing.mask_comparison import compare_along
 from tests.random_schemas import judged_grammar, random_instance, random_schema
 from tests.robustness.schema_walks import VOCABULARY, Found, Walk
 from tests.test_json_schema_meaning import OPEN
-from tests.test_remembering import ends
+from tests.test_uniqueness import ends
 
 Drawn = tuple[Any, list[Any], Any, list[bool]]
 """A schema, instances, the grammar and the verdicts."""

@@ -44,7 +44,7 @@ HYBRID_ORDER = (
     "guard",
     "representatives",
     "classifier",
-    "remembering",
+    "uniqueness",
     "lark",
     "completion, explain",
     "compiled",

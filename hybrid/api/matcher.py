@@ -30,8 +30,8 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.completion import Place
 from hybrid.completion.follower import LimitedFollower
 from hybrid.explain import Explanation, Refusal, TextExplainer, explain, find_refusal
-from hybrid.remembering import RememberingFollower
 from hybrid.representatives.follower import EngineFollower
+from hybrid.uniqueness import UniquenessFollower
 from hybrid.values.arguments import encoded, stop_ids, temperature_of
 from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.gather import Gather
@@ -497,4 +497,4 @@ def follower_of(
         found = ClassifierFollower(compiled, stops, ends_without_stop, temperature)
     if compiled.places is None:
         return found
-    return RememberingFollower(found, compiled.places, compiled.vocabulary, stops, compiled.mask_seconds)
+    return UniquenessFollower(found, compiled.places, compiled.vocabulary, stops, compiled.mask_seconds)

@@ -6,7 +6,7 @@ either, no search for a new value is needed.
 When: for arrays under `uniqueItems`.
 Limits: `has` judges strings by their length alone, and numbers only if all items have the same ones. If
 values cannot be counted (`countable.py`), or if it depends on the state of the array whether there is a new
-one, they are searched (`hybrid.remembering.novelty`).
+one, they are searched (`hybrid.uniqueness.novelty`).
 """
 
 from __future__ import annotations

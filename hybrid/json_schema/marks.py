@@ -2,7 +2,7 @@
 
 What: sometimes it depends on other parts of a value whether items may be equal (`not`, or one branch of a
 `oneOf`). Then the grammar has *marks* in place of the commas and the closing bracket that follow once two
-items are equal. Marks are characters that no JSON text contains. While a text is read, `hybrid.remembering`
+items are equal. Marks are characters that no JSON text contains. While a text is read, `hybrid.uniqueness`
 replaces its commas and brackets by marks, so that the grammar's states know whether items were equal.
 When: for arrays at places where some must have unique items and others need not (`places.py`).
 Limits: a grammar with marks does not describe texts by itself.

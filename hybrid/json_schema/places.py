@@ -2,7 +2,7 @@
 
 What: `places_of` finds the nonterminals that may stand at each place of a text (the whole value, the value
 of a key, an item). They decide whether the items, or the keys, at this place must be remembered.
-`hybrid.remembering` remembers what was read.
+`hybrid.uniqueness` remembers what was read.
 When: once for each schema that has such an array or object; for all others the result is None.
 Limits: the place alone must decide whether items may be repeated, or commas and brackets must show that two
 were equal (`marks.py`). At most as many places as `Bounds.nonterminals`.

@@ -2,7 +2,7 @@
 
 What: a `Follower` follows one sequence on one strategy. `hybrid.GrammarMatcher` has one, made by
 `hybrid.api.matcher.follower_of`. It replaces the follower if a `ReplaceFollower` error brings another one.
-When: `ClassifierFollower` and `EngineFollower` follow a grammar. `RememberingFollower` and `LimitedFollower`
+When: `ClassifierFollower` and `EngineFollower` follow a grammar. `UniquenessFollower` and `LimitedFollower`
 wrap one of these and remove tokens from its masks.
 Limits: callers have checked all arguments.
 """

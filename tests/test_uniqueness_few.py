@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from hybrid.remembering import novelty
+from hybrid.uniqueness import novelty
 from tests.matchers import mask_of
 from tests.robustness.schema_walks import TOKENS
-from tests.test_remembering import CLOSE, allowed, matcher_of, unique, walk
+from tests.test_uniqueness import CLOSE, allowed, matcher_of, unique, walk
 
 
 def keys(pattern: str, **keywords: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 What: a `Cursor` knows its place in a document (`hybrid.json_schema.places`) and the earlier items and keys of
 the open containers. It raises `Repeated` if one is repeated.
-When: by `hybrid.remembering.follower`, for the text of one sequence and for tokens that could end an item.
+When: by `hybrid.uniqueness.follower`, for the text of one sequence and for tokens that could end an item.
 Limits: the text must be JSON that the grammar allows; only repetition is checked. A number ends at the byte
 after it.
 """

@@ -1,7 +1,7 @@
 """Values that must not repeat, in texts whose layout is fixed, and in texts that are cut in many ways.
 
 What: at each byte of valid texts, the mask is what `accept_token` accepts, and the text goes on.
-When: after a change of `hybrid.remembering`.
+When: after a change of `hybrid.uniqueness`.
 Limits: some texts; `tests.robustness.schema_walks` walks through others.
 """
 
@@ -16,7 +16,7 @@ from hybrid import GrammarCompiler, GrammarMatcher, SchemaRefused
 from tests.classifiers import vocabulary_of
 from tests.matchers import mask_of, taken_by
 from tests.robustness.schema_walks import BYTES
-from tests.test_remembering import CLOSE, TWO_KEYS, UNIQUE, ends, matcher_of, unique
+from tests.test_uniqueness import CLOSE, TWO_KEYS, UNIQUE, ends, matcher_of, unique
 
 LAYOUTS: list[dict[str, Any]] = [
     {"any_whitespace": False},

@@ -1,4 +1,4 @@
-"""Remember items and keys that must not be repeated, beside the grammar.
+"""Keep items and keys unique, beside the grammar.
 
 `uniqueItems` forbids equal items, and objects forbid equal keys. A stack does not know which items came
 before, so the grammar of such a schema allows repetitions. The follower here reads the text along with
@@ -6,7 +6,7 @@ another follower. It removes the tokens that would repeat something, and the tok
 repetitions are possible (docs/json-schema.md).
 """
 
-from hybrid.remembering.cursor import Cursor, Repeated
-from hybrid.remembering.follower import RememberingFollower
+from hybrid.uniqueness.cursor import Cursor, Repeated
+from hybrid.uniqueness.follower import UniquenessFollower
 
-__all__ = ["Cursor", "RememberingFollower", "Repeated"]
+__all__ = ["Cursor", "Repeated", "UniquenessFollower"]

@@ -1,6 +1,6 @@
 """Follow a sequence through a grammar that allows repetitions, and forbid them.
 
-What: a `RememberingFollower` has another follower, of any strategy, and a `Cursor`. It fills the mask of the
+What: a `UniquenessFollower` has another follower, of any strategy, and a `Cursor`. It fills the mask of the
 other follower, and removes the tokens that repeat an item or a key, and the tokens after which an item can
 only become a repetition.
 When: for schemas whose `hybrid.json_schema.places` are not None.
@@ -21,7 +21,7 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema.marks import BYTES as MARKS
 from hybrid.json_schema.marks import unmarked
 from hybrid.json_schema.places import Places
-from hybrid.remembering.cursor import (
+from hybrid.uniqueness.cursor import (
     BEHIND,
     ENDING_SCALAR,
     ESCAPED,
@@ -32,9 +32,9 @@ from hybrid.remembering.cursor import (
     Cursor,
     Repeated,
 )
-from hybrid.remembering.novelty import Check, goes_on, goes_on_behind, unchecked
-from hybrid.remembering.suspects import suspects
-from hybrid.remembering.vocabulary import Kinds, kinds_of
+from hybrid.uniqueness.novelty import Check, goes_on, goes_on_behind, unchecked
+from hybrid.uniqueness.suspects import suspects
+from hybrid.uniqueness.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
 
@@ -47,7 +47,7 @@ PIECE = 256
 """The clock is looked at after so many bytes of a text."""
 
 
-class RememberingFollower(Follower):
+class UniquenessFollower(Follower):
     """A follower that remembers items and keys.
 
     Args:

@@ -2,7 +2,7 @@
 
 What: `suspects` finds the ids of a mask that may repeat an item or a key, or after which an item may only
 become a repetition.
-When: for each mask of `RememberingFollower`.
+When: for each mask of `UniquenessFollower`.
 Limits: more tokens are found than those that repeat something.
 
 In a string, few tokens are tried: those that end the string and go on, and those that complete it to an
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hybrid.remembering.cursor import (
+from hybrid.uniqueness.cursor import (
     ESCAPED,
     IN_NUMBER,
     IN_SCALAR,
@@ -29,7 +29,7 @@ from hybrid.remembering.cursor import (
     is_consistent,
     number_at_end,
 )
-from hybrid.remembering.vocabulary import Kinds
+from hybrid.uniqueness.vocabulary import Kinds
 
 MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise

@@ -2,7 +2,7 @@
 
 What: after some items, masks allow each text of a value that did not come, and no text that only becomes a
 value that came.
-Limits: `python -m tests.test_remembering_values N` checks N more schemas.
+Limits: `python -m tests.test_uniqueness_values N` checks N more schemas.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.equality import key_of
 from tests.matchers import mask_of
-from tests.test_remembering import CLOSE, matcher_of, unique
+from tests.test_uniqueness import CLOSE, matcher_of, unique
 
 MOST = 120
 """At most this many values of an item, and of its parts fewer."""

@@ -24,9 +24,9 @@ from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.places import places_of
-from hybrid.remembering.cursor import number, without_space
-from hybrid.remembering.follower import _read
-from hybrid.remembering.novelty import unchecked
+from hybrid.uniqueness.cursor import number, without_space
+from hybrid.uniqueness.follower import _read
+from hybrid.uniqueness.novelty import unchecked
 from tests import matchers
 from tests.matchers import STRATEGIES
 from tests.random_schemas import judged_grammar
@@ -227,7 +227,7 @@ def test_masks_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert matcher.accept_string("[" + ",".join(pairs[:-3]) + ",")
     bitmask = allocate(1, VOCABULARY.size)
     bitmask.fill_(7)
-    monkeypatch.setattr("hybrid.remembering.follower.perf_counter", lambda: perf_counter() - 61.0)
+    monkeypatch.setattr("hybrid.uniqueness.follower.perf_counter", lambda: perf_counter() - 61.0)
     with pytest.raises(BudgetExceeded, match="mask_seconds") as caught:
         matcher.fill_next_token_bitmask(bitmask)
     assert "_forbidden" in [entry.name for entry in caught.traceback]  # it was stopped while it was computed

@@ -2,7 +2,7 @@
 
 What: an instance is accepted if and only if `jsonschema` finds it valid; walks along masks end in valid texts
 and have no dead ends; masks allow what `accept_token` accepts.
-Limits: `python -m tests.test_remembering_laws N` checks N more schemas.
+Limits: `python -m tests.test_uniqueness_laws N` checks N more schemas.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from tests.random_schemas import judged_grammar, random_schema
-from tests.test_remembering import ends, matcher_of, random_value, walk
+from tests.test_uniqueness import ends, matcher_of, random_value, walk
 
 CONDITIONS = ("not", "oneOf", "anyOf", "if")
 ARRAYS = (*["uniqueItems"] * 3, "items", "items", "minItems", "maxItems", "contains", *CONDITIONS)

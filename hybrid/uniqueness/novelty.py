@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 from equivalence.deadline import Deadline
 from hybrid.json_schema.countable import with_beginning
 from hybrid.json_schema.marks import BYTES, MARKED
-from hybrid.remembering.cursor import (
+from hybrid.uniqueness.cursor import (
     BACKSLASH,
     BEFORE,
     ESCAPED,
