@@ -30,7 +30,7 @@ EQUIVALENCE_ORDER = (
     "atomic, bounded_cache, errors, source_check, context_values, weak_methods",
     "forks, store",
     "deadline",
-    "arguments, arrays, bounds, json_text",
+    "arguments, arrays, bounds",
     "network, parser, runs, trie",
     "walks",
     "vocabulary",

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import adapters.xgrammar
 from equivalence import GrammarError
-from equivalence.json_text import fault_of
 from hybrid import GrammarCompiler
+from hybrid.values.notations import fault_of
 from hybrid.xgrammar.messages import MESSAGE_CHARACTERS, shortened
 from tests.test_json_schema_meaning import BYTES
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import xgrammar
 
 from equivalence import ArgumentError, GrammarError
-from equivalence.json_text import fault_of
 from hybrid.api.parallel import Source
 from hybrid.cli.shipped_grammars import shipped_grammars
+from hybrid.values.notations import fault_of
 from hybrid.xgrammar.messages import shortened
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."

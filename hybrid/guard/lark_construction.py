@@ -24,16 +24,14 @@ from lark.parsers import lalr_analysis
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, GrammarError, HybridError, UnsupportedGrammar
-from equivalence.json_text import looks_like_ebnf
 from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer.machine import build_lexer
 from equivalence.lark.lexer.scanner import refuse_declared_terminals, terminal_names
 from hybrid.guard.lark_serialisation import Construction, Terminal, serialised, serialised_error
+from hybrid.values.notations import not_lark
 
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
-
-_FILE_NAME = re.compile(r"[\w./\\~-]+\.[A-Za-z]\w*")
 
 MOST_STATES = 20_000
 """Most states of Lark's parser. Real parsers have 30 to 900; Lark takes about 0.1 ms and 2 KiB for each,
@@ -71,16 +69,7 @@ def read(text: str, start: str) -> lark.Lark:
     except RecursionError as error:
         raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
     except REFUSALS as error:
-        raise GrammarError(f"Lark refuses the grammar: {_other_text(text) or error}") from error
-
-
-def _other_text(text: str) -> str | None:
-    """What a text is that cannot be a Lark grammar; None if it may be one."""
-    if ":" not in text and _FILE_NAME.fullmatch(text.strip()):
-        return f"{text.strip()!r} looks like the name of a file; pass the contents of the file"
-    if looks_like_ebnf(text):
-        return "the text looks like EBNF, not like Lark's notation; use compile_grammar"
-    return None
+        raise GrammarError(f"Lark refuses the grammar: {not_lark(text) or error}") from error
 
 
 class _EnoughCollisions:

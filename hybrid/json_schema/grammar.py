@@ -19,7 +19,6 @@ import xgrammar
 from equivalence import forks
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
-from equivalence.json_text import fault_of
 from equivalence.network.grammar_reader import ParsedGrammar
 from hybrid.json_schema.arrays import bound_unique, build_array
 from hybrid.json_schema.assertions import Assertions
@@ -53,6 +52,7 @@ from hybrid.json_schema.repeated_keys import (
 )
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
+from hybrid.values.notations import fault_of
 
 Convert = Callable[[str, Deadline | None], xgrammar.Grammar]
 """Turns the text of a grammar into XGrammar's grammar, before a deadline. Without one, the grammar has been

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 
 from equivalence.errors import GrammarError, HybridError
-from equivalence.json_text import fault_of
+from hybrid.values.notations import fault_of, not_ebnf
 
 MESSAGE_CHARACTERS = 1_000
 """The most characters of a message that are kept: XGrammar quotes whole schemas, and Lark long names."""
@@ -27,8 +27,6 @@ NO_MEMORY = "std::bad_alloc"
 _PLACE = re.compile(r"(?m)^\[\d\d:\d\d:\d\d\] \S+:\d+: (?:Check failed: .*? is false: )?")
 _TYPE = re.compile(r'Unsupported type "([^"]*)"')
 _OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
-_FILE_NAME = re.compile(r"[\w./\\~:-]+\.[A-Za-z]\w*")
-_LARK_RULE = re.compile(r"(?m)^[?!]{0,2}\w+(?:\.\d+)?[ \t]*:")
 
 
 def shortened(error: BaseException) -> str:
@@ -86,20 +84,9 @@ def way_out(message: str, title: str, text: object, options: Iterable[str] = ())
     if not isinstance(text, str):
         return None
     if title == "grammar":
-        return None if "::=" in text else _other_notation(text.strip())
+        return not_ebnf(text)
     if title in ("JSON schema", "structural tag"):
         return fault_of(text)
-    return None
-
-
-def _other_notation(text: str) -> str | None:
-    if _FILE_NAME.fullmatch(text):
-        return f"{text!r} looks like the name of a file; pass the contents of the file"
-    if text.startswith("{"):
-        method = "compile_structural_tag" if '"structural_tag"' in text else "compile_json_schema"
-        return f"the text looks like JSON, not like EBNF; use {method}"
-    if _LARK_RULE.search(text):
-        return "the text looks like Lark's notation, not like EBNF; use compile_lark"
     return None
 
 
