@@ -320,7 +320,7 @@ def assert_coarsest(final: set[int], edges: Any, calls: Any, begins: list[int]) 
     ],
 )
 def test_max_states(ebnf: str) -> None:
-    with pytest.raises(BudgetExceeded, match=r"more than 500 states.*strategy='engine'"):
+    with pytest.raises(BudgetExceeded, match=r"more than 500 states; raise Budget\.states"):
         network(ebnf, max_states=500)
 
 
@@ -383,7 +383,7 @@ def test_left_recursion_through_a_bounded_repeat() -> None:
 def test_another_version_of_the_serialisation(version: str | None) -> None:
     serialised = json.loads(xgrammar.Grammar.from_ebnf('root ::= "a"').serialize_json())
     serialised["__VERSION__"] = version
-    with pytest.raises(GrammarError, match=rf"{dialect.LAYOUT}.*strategy='engine'"):
+    with pytest.raises(GrammarError, match=rf"{dialect.LAYOUT}.*install xgrammar"):
         build_network(serialised, token_bytes=8)
 
 

@@ -187,8 +187,8 @@ def array_bytes(arrays: Any) -> int:
 def out_of_bytes(capacity: Capacity) -> BudgetExceeded:
     """The error for tables that may not grow further."""
     return BudgetExceeded(
-        f"the token classes need more than {capacity.bytes} bytes; raise Budget.bytes, simplify the "
-        "grammar, or use strategy='engine'"
+        f"the token classes need more than {capacity.bytes} bytes; raise Budget.bytes, or simplify "
+        "the grammar"
     )
 
 
@@ -196,8 +196,8 @@ def _excess(capacity: Capacity) -> str:
     """The message of the error for too many rows."""
     return (
         f"the exploration needs more than {capacity.configurations} configurations, {capacity.nodes} "
-        f"nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise Budget.states, or use "
-        "strategy='engine'"
+        f"nodes, {capacity.outcomes} outcomes or {capacity.items} items; raise Budget.states, or "
+        "simplify the grammar"
     )
 
 

@@ -76,7 +76,7 @@ def refuse_other_layout(features: dict[str, Any]) -> None:
     if version != LAYOUT:
         raise GrammarError(
             f"XGrammar serialises grammars in version {version!r}, but only {LAYOUT!r} is supported "
-            f"with xgrammar {_installed()}; install xgrammar 0.2.7 to 0.2.9, or use strategy='engine'"
+            f"with xgrammar {_installed()}; install xgrammar 0.2.7 to 0.2.9"
         )
     refuse_other_meaning()
 
@@ -92,7 +92,7 @@ def refuse_other_meaning() -> None:
     if other:
         raise GrammarError(
             f"XGrammar {_installed()} reads the grammar {other!r} differently from "
-            f"{'.'.join(map(str, NEWEST))}; install that version, or use strategy='engine'"
+            f"{'.'.join(map(str, NEWEST))}; install that version"
         )
 
 

@@ -158,9 +158,8 @@ class EngineStrategies:
             engine = self._engines.whole(safe, job.deadline)
         except BudgetExceeded as error:
             if job.unexplored:  # a higher limit may help, and take less time than XGrammar
-                why = job.unexplored.removesuffix(", or use strategy='engine'")
-                why = why.replace(", simplify the grammar", ", or simplify the grammar")
-                error.args = (f"{error}. XGrammar was tried because there is no classifier: {why}",)
+                why = f"XGrammar was tried because there is no classifier: {job.unexplored}"
+                error.args = (f"{error}. {why}",)
             raise
         job.timings["compile"] = time.perf_counter() - began
         return CompiledGrammar(

@@ -92,11 +92,11 @@ def to_bytes(compiled: CompiledGrammar, budget: Budget | None = None) -> bytes:
     """
     classifier, classes = compiled.classifier, compiled.classes
     if compiled.deferred is not None and classes is None:
-        why, _, way = compiled.deferred.refusal.partition("; ")
-        if "strategy='classifier'" not in way:  # other advice is for masks: strategy "engine" has no files
-            way = "give the GrammarCompiler a larger Budget, or compile the grammar in each process"
-        why = why or "computing them takes more than Budget.seconds"
-        raise StrategyError(f"a file needs token classes, and the grammar has none ({why}); {way}")
+        why = compiled.deferred.refusal or "computing them takes more than Budget.seconds; raise it"
+        raise StrategyError(
+            f"a file needs token classes, which the grammar does not have: {why}. Without a file, compile "
+            "the grammar in each process"
+        )
     if classifier is None or classes is None:
         why = compiled.reason
         is_impossible = "no classifier: " in why or "no token classes: " in why
