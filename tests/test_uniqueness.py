@@ -24,9 +24,10 @@ from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import grammar_of_schema
 from hybrid.json_schema.places import places_of
-from hybrid.uniqueness.cursor import number, without_space
+from hybrid.uniqueness.cursor import without_space
 from hybrid.uniqueness.follower import _read
 from hybrid.uniqueness.novelty import unchecked
+from hybrid.uniqueness.numbers import number
 from tests import matchers
 from tests.matchers import STRATEGIES
 from tests.random_schemas import judged_grammar

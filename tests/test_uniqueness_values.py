@@ -13,6 +13,8 @@ import sys
 from itertools import combinations, permutations, product
 from typing import Any
 
+import pytest
+
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.equality import key_of
 from tests.matchers import mask_of
@@ -162,6 +164,75 @@ def check(seed: int, strategy: str = "auto") -> bool:
 
 def test_items_may_become_all_values_that_did_not_come_and_no_others(strategy: str) -> None:
     assert sum(check(i, strategy) for i in range(25)) >= 15
+
+
+OPEN = {"type": "object", "additionalProperties": {"enum": [0, 1]}}
+LAST = ["aa", "ab", "b"]
+AROUND = [
+    ("{'m':", ",'k':", "}"),
+    ("{'o':{'m':", "},'k':", "}"),
+    ("['{\\\\',", ",", "]"),
+    ("[[{'x':", "}],", "]"),
+]
+"""Texts of items before, between and after an object with any keys and one of `LAST`."""
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object", "properties": properties, "required": [*properties], "additionalProperties": False,
+    }  # fmt: skip
+
+
+def pair(first: Any, second: Any) -> dict[str, Any]:
+    return {"type": "array", "prefixItems": [first, second], "items": False, "minItems": 2}
+
+
+ITEMS = [
+    closed(m=OPEN, k={"enum": LAST}),
+    closed(o=closed(m=OPEN), k={"enum": LAST}),
+    {
+        "type": "array",
+        "items": False,
+        "minItems": 3,
+        "prefixItems": [{"enum": ["{\\", "a"]}, OPEN, {"enum": LAST}],
+    },
+    pair({"type": "array", "items": closed(x=OPEN), "minItems": 1, "maxItems": 1}, {"enum": LAST}),
+]
+
+
+@pytest.mark.parametrize("kind", range(len(ITEMS)))
+def test_keys_that_come_in_any_order(kind: int, strategy: str) -> None:
+    matcher, draw = matcher_of(unique(ITEMS[kind]), strategy, **CLOSE), random.Random(kind)
+    before, between, after = (text.replace("'", '"') for text in AROUND[kind])
+    used: set[tuple[frozenset[tuple[str, int]], str]] = set()
+    n_full = 0
+    assert matcher.accept_string("[")
+    for _ in range(60):
+        keys = draw.sample(["a", "ab", "b"], draw.choice([1, 2, 2]))
+        members = {key: draw.choice([0, 1]) for key in keys}
+        left = [last for last in LAST if (frozenset(members.items()), last) not in used]
+        begin = (
+            f'{{"{keys[0]}":{draw.choice([0, 1])},' if draw.random() < 0.3 else "{"
+        )  # the last value counts
+        assert matcher.accept_string("," * bool(used) + before + begin + written(members)[1:-1])
+        assert (ord("}") in mask_of(matcher)) == bool(left), (members, used)
+        if not left:
+            n_full += 1
+            assert not matcher.accept_string("}")
+            assert matcher.accept_string(f',"{draw.random()}":0')  # with another key, it is new
+            left, members = LAST, {str(draw.random()): 0}
+        assert matcher.accept_string(f'}}{between}"')
+        last, begun = draw.choice(left), ""
+        while begun != last:
+            mask = mask_of(matcher)
+            for letter in "ab":
+                can_follow = any(one.startswith(begun + letter) for one in left)
+                assert (ord(letter) in mask) == can_follow, (members, used, begun)
+            begun = last[: len(begun) + 1]
+            assert matcher.accept_string(begun[-1])
+        assert matcher.accept_string(f'"{after}')
+        used.add((frozenset(members.items()), last))
+    assert n_full > 3
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.repeated_keys import always_has_more, has_undeclared
 from hybrid.json_schema.strings import ANY_CHARACTER
 
 ENDLESS = 1 << 40
@@ -38,6 +39,8 @@ class Beginnings(NamedTuple):
         has_zeros: whether numbers may be written with zeros at the end of a fraction.
         behind_zeros: its states from which infinitely many numbers can be reached, even after any number of
             zeros.
+        has_free_order: whether items may go on after an object with undeclared keys, which may come in any
+            order.
     """
 
     length: int
@@ -46,6 +49,7 @@ class Beginnings(NamedTuple):
     ending: frozenset[int] = frozenset()
     has_zeros: bool = True
     behind_zeros: frozenset[int] = frozenset()
+    has_free_order: bool = False
 
     def has(self, text: str) -> bool:
         """Whether a beginning is one of these.
@@ -121,16 +125,20 @@ def beginnings_of(
         return None
     add_values(counted, nonterminals, values)
     ways = tuple(tuple(counted[one] for one in state) for state in states)
+    found = Beginnings(length, ways, has_free_order=_has_free_order(values))
     formulas = {one.numbers for one in values if one.numbers.op != "false"}
     if len(formulas) != 1:
-        return Beginnings(length, ways)
+        return found
     try:
         texts = nonterminals.numbers.texts(next(iter(formulas)))
         numbers = shortest_texts(texts, MOST_STATES)
     except TooLarge:
-        return Beginnings(length, ways)
+        return found
     ending = frozenset(ending_states(numbers))
-    return Beginnings(length, ways, numbers, ending, numbers != texts, _behind_zeros(numbers, ending))
+    return found._replace(
+        numbers=numbers, ending=ending, has_zeros=numbers != texts,
+        behind_zeros=_behind_zeros(numbers, ending),
+    )  # fmt: skip
 
 
 def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:
@@ -139,6 +147,20 @@ def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:
     while removed := {state for state in found if numbers.step(state, ord("0")) not in found}:
         found -= removed
     return frozenset(found)
+
+
+def _has_free_order(items: list[Nonterminal]) -> bool:
+    """See `Beginnings.has_free_order`."""
+    todo = [automaton for one in items for automaton in one.automata if not always_has_more(automaton)]
+    met = dict[Nonterminal, bool]()
+    while todo:
+        for value in todo.pop().values:
+            if value not in met:
+                met[value] = True
+                if value.object is not None and has_undeclared(value.object):
+                    return True
+                todo += value.automata
+    return False
 
 
 def _has_others(value: Nonterminal) -> bool:

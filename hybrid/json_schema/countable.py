@@ -179,7 +179,7 @@ class Arrays(Structure):
         return n_arrays(n_left, max(least - n_before, 0), left, self._is_unique)
 
     def n_behind(self, text: str) -> int:
-        parts, is_closed = _parts(text)
+        parts, is_closed = parts_of(text)
         begun = None if is_closed or text == "[" else parts.pop()
         state, n_before = 0, 0
         for part in filter(None, parts):
@@ -247,11 +247,11 @@ class Objects(Structure):
     def n_behind(self, text: str) -> int:
         if text == "{":
             return self._ways[0]
-        parts, is_closed = _parts(text)
+        parts, is_closed = parts_of(text)
         begun = "" if is_closed else parts.pop()
         state = 0
         for part in filter(None, parts):
-            key = _key_of(part)
+            key = key_of_part(part)
             state = next((one for one in self._states(state) if self._keys[one] in (key, "")), -1)
             if state < 0:
                 return 0
@@ -263,7 +263,7 @@ class Objects(Structure):
             state = next((target for value, target in edges if value.holds(part[len(key) :])), -1)
         if is_closed:
             return int(any(self._accepting[one] for one in self._states(state) if not self._keys[one]))
-        key, found = _key_of(begun), 0
+        key, found = key_of_part(begun), 0
         rest = begun[len(key) :] if key else ""
         for one in self._states(state):
             if self._is_open[one]:
@@ -286,13 +286,13 @@ def _has_exponents(spellings: Automaton) -> bool:
     return any(low <= ord("e") <= high for row in spellings.rows for low, high, _ in row)
 
 
-def _key_of(part: str) -> str:
+def key_of_part(part: str) -> str:
     """Return the key of a part of an object, with its colon; empty if it is unfinished."""
     key = _STRING.match(part)
     return "" if key is None else f"{key[0]}:"
 
 
-def _parts(text: str) -> tuple[list[str], bool]:
+def parts_of(text: str) -> tuple[list[str], bool]:
     """Divide the text of an array or object at its commas. The last part may be unfinished.
 
     Returns:

@@ -23,6 +23,7 @@ from hybrid.json_schema.countable import Values
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.repeated_keys import always_has_more, has_undeclared
 
 NOWHERE = -1
 """Stands for every place where nothing must be remembered, neither there nor below."""
@@ -40,6 +41,8 @@ class Place(NamedTuple):
             states allow more items.
         beginnings: beginnings of items that have more completions than values came before; None: all have.
         items: the place of its items.
+        always_has_more: whether an object here may always get another undeclared key before it ends; None: it
+            depends on more than the place.
         names: for each declared key, the place of its value.
         others: for undeclared keys, pairs (keys, place of their values); None as keys: all of them.
     """
@@ -51,6 +54,7 @@ class Place(NamedTuple):
     may_be_last: bool
     beginnings: Beginnings | None
     items: int
+    always_has_more: bool | None
     names: dict[str, int]
     others: tuple[tuple[Automaton | None, int], ...]
 
@@ -138,10 +142,18 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
             beginnings is not None and any(array.counted[0] is None for array in arrays),
             beginnings,
             place(_structured(items)),
+            _always_has_more(objects),
             {name: place(_joined(one.named.get(name, one.others) for one in keys)) for name in sorted(names)},
             tuple((texts, place(found)) for texts, found in _of_others(objects, keys)),
         ))  # fmt: skip
     return _pruned(made, begin, is_free)
+
+
+def _always_has_more(objects: list[ObjectAutomaton]) -> bool | None:
+    """See `Place.always_has_more`."""
+    if not any(map(has_undeclared, objects)):
+        return False
+    return all(map(always_has_more, objects)) or None
 
 
 _Values = dict[int, Nonterminal]
@@ -201,9 +213,16 @@ def _of_others(
 
 
 def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
-    """Return the places without those below which nothing must be remembered."""
+    """Return the places without those below which nothing must be remembered, except in items whose keys may
+    come in another order than those of an earlier item."""
     children = [(one.items, *one.names.values(), *(other for _, other in one.others)) for one in places]
     kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
+    todo = [one.items for one in places if one.beginnings is not None and one.beginnings.has_free_order]
+    while todo:
+        number = todo.pop()
+        if number != NOWHERE and not kept[number]:
+            kept[number] = True
+            todo += children[number]
     close_backwards(kept, predecessors_of([[one for one in some if one != NOWHERE] for some in children]))
 
     def below(number: int) -> int:

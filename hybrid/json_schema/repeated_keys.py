@@ -75,6 +75,24 @@ def _may_be_reordered(automaton: ObjectAutomaton) -> bool:
     return not all(any(is_new[n] and edges for n, edges in extras[state]) for state in after)
 
 
+def has_undeclared(automaton: ObjectAutomaton) -> bool:
+    """Whether it has undeclared keys."""
+    return any(map(automaton.live_extra, range(len(automaton.extra))))
+
+
+def always_has_more(automaton: object) -> bool:
+    """Whether it is the automaton of objects that may always get another undeclared key before they end."""
+    if not isinstance(automaton, ObjectAutomaton):
+        return False
+    ends = [state for state, at in enumerate(automaton.position) if at == len(automaton.names)]
+    is_new = [known.count(MOST_KEYS) is None for known in automaton.classes]
+    return all(
+        any(is_new[number] for number, _ in automaton.live_extra(state))
+        for state in ends
+        if automaton.is_live[state]
+    )
+
+
 def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
     """Refuse `reordering` objects whose keys are not declared.
 

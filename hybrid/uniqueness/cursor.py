@@ -13,30 +13,24 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded
-from hybrid.json_schema.countable import shortened, with_beginning
+from hybrid.json_schema.countable import Unknown, shortened, with_beginning
 from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.marks import MARKED
 from hybrid.json_schema.places import NOWHERE, Place, Places
+from hybrid.uniqueness.key_order import with_keys_like
+from hybrid.uniqueness.numbers import number, shortest, without_fraction
 
 BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
 """The modes of a cursor: before a value or a key, in a string, after a backslash in a string, in a number or
 a constant, after a value or a key."""
 
-_EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
-"""Adds exponents of any length; Python's integers are read only up to 4,300 digits."""
-
-MOST_SPELLED = 64
-"""The largest exponent that becomes digits."""
-
 WHITE_SPACE = b" \t\n\r"
 QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
 OPENING, CLOSING = b"[{", b"]}"
-IN_NUMBER = "0123456789.eE+-"
 ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
 
 
@@ -84,6 +78,21 @@ class Container(NamedTuple):
             return True
         return self.place.is_endless_behind(text) if self.is_array else not self.place.keys_may_run_out
 
+    def texts_like(self, text: str) -> frozenset[str]:
+        """Return the texts of those earlier items or keys that an unfinished one may become equal to, perhaps
+        with others. Their keys are in its order.
+
+        Args:
+            text: the unfinished item or key.
+        """
+        beginnings = self.place.beginnings if self.is_array and self.place is not None else None
+        if beginnings is None or not beginnings.has_free_order:
+            return self.texts
+        try:
+            return frozenset(with_keys_like(text, in_order(self.texts)))
+        except Unknown:
+            return self.texts
+
     def has_new_behind(self, text: str) -> bool | None:
         """Whether an unfinished item can be completed to a value that did not come before; None: unknown.
 
@@ -92,7 +101,8 @@ class Container(NamedTuple):
         """
         if not self.is_array or self.place is None or self.place.is_marked or self.place.beginnings is None:
             return None
-        return self.place.beginnings.has_new(text, with_beginning(shortened(text), in_order(self.texts)))
+        texts = in_order(self.texts_like(text))
+        return self.place.beginnings.has_new(text, with_beginning(shortened(text), texts))
 
 
 class Cursor:
@@ -279,15 +289,32 @@ class Cursor:
 
         Returns:
             Pairs of the item's text without white space, and its container. Items that differ from all
-            earlier ones in any case are left out.
+            earlier ones in any case are left out, and those with an open object that may always get another
+            key.
         """
-        for one in self.open[depth:]:
-            if one.texts and (or_next or one.begins >= 0) and not one.is_apart and not one.is_repeated:
+        for at in range(depth, len(self.open)):
+            one = self.open[at]
+            if not one.texts or not (or_next or one.begins >= 0) or one.is_apart or one.is_repeated:
+                continue
+            if not self.always_has_more(at + 1):
                 yield self.begun_parts(one)[0] if one.begins >= 0 else "", one
 
+    def always_has_more(self, depth: int) -> bool | None:
+        """Whether one of the open objects, without the outermost containers, may always get another key;
+        None: unknown."""
+        found = [
+            one.place.always_has_more
+            for one in self.open[depth:]
+            if one.place is not None and not one.is_array
+        ]
+        return True if True in found else None if None in found else False
+
     def set_apart(self, one: Container) -> None:
-        """Record that the current item of a container differs from all earlier items."""
-        self.open[self.open.index(one)] = one._replace(is_apart=True)
+        """Record that the current item of a container differs from all earlier items, unless an object in it
+        may get other values for earlier keys."""
+        at = self.open.index(one)
+        if self.always_has_more(at + 1) is False:
+            self.open[at] = one._replace(is_apart=True)
 
     def begun_parts(self, one: Container) -> tuple[str, bytes]:
         """Return the text of the current item or key of a container, without white space, and what is left
@@ -298,46 +325,12 @@ class Cursor:
         return plain, source[end:].encode() + text[len(source.encode()) :]
 
 
-def number(text: str) -> tuple[str, str, str]:
-    """Return a key that is equal for all texts of the same number: the digits without zeros around them, and
-    an exponent.
-
-    Python's numbers would be enough, except for numbers such as `1e999999999`. Exponents may have any length.
-    """
-    mantissa, _, power = text.lower().partition("e")
-    sign = "-" if mantissa.startswith("-") else ""
-    whole, _, fraction = mantissa.lstrip("-").partition(".")
-    digits = (whole + fraction).lstrip("0")
-    if not digits:
-        return "number", "0", "0"
-    short = digits.rstrip("0")
-    exponent = _EXACT.add(Decimal(power or "0"), len(digits) - len(short) - len(fraction))
-    return "number", sign + short, f"{exponent:f}"
-
-
-def _shortest(text: str) -> str:
-    """Return the shortest spelling of a number without an exponent, unless that would be long."""
-    if text.isdecimal():
-        return text  # most numbers
-    _, digits, power = number(text)
-    if Decimal(power).copy_abs() > MOST_SPELLED:
-        return f"{digits}e{power}"
-    return f"{Decimal(f'{digits}e{power}'):f}"
-
-
-def number_at_end(begun: str) -> tuple[str, str]:
-    """Divide an unfinished item into what stands before a number at its end, and this number."""
-    before = begun.rstrip(IN_NUMBER)
-    return before, begun[len(before) :]
-
-
 def is_consistent(begun: str, texts: frozenset[str]) -> bool:
     """Whether an earlier item may begin like this.
 
     A number may have several texts. If it has a fraction or an exponent, the whole number is ignored here.
     """
-    before, digits = number_at_end(begun)
-    begun = before if any(letter in digits for letter in ".eE") else begun
+    begun = without_fraction(begun)
     ordered = in_order(texts)
     at = bisect_left(ordered, begun)
     return at < len(ordered) and ordered[at].startswith(begun)
@@ -367,7 +360,7 @@ def _without_space(source: str, is_whole: bool = False) -> tuple[str, int]:
             digits = _DIGITS.match(source, at)
             if digits is not None:
                 end = digits.end()
-                parts.append(_shortest(digits[0]) if is_whole or end < len(source) else digits[0])
+                parts.append(shortest(digits[0]) if is_whole or end < len(source) else digits[0])
                 at = end
                 continue
             if letter not in " \t\n\r":

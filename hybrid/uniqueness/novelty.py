@@ -23,7 +23,6 @@ from hybrid.uniqueness.cursor import (
     BACKSLASH,
     BEFORE,
     ESCAPED,
-    IN_NUMBER,
     IN_SCALAR,
     IN_STRING,
     WHITE_SPACE,
@@ -32,9 +31,8 @@ from hybrid.uniqueness.cursor import (
     Repeated,
     in_order,
     is_consistent,
-    number,
-    number_at_end,
 )
+from hybrid.uniqueness.numbers import IN_NUMBER, number, number_at_end
 from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
@@ -111,7 +109,7 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
     if has_new is not None:
         return has_new
     same = _least_common(begun)
-    n_same = len(with_beginning(same, in_order(array.texts)))
+    n_same = len(with_beginning(same, in_order(array.texts_like(begun))))
     depth = cursor.open.index(array)
     level: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
     must_end = bool(unfinished)  # an escape or a character
@@ -150,9 +148,10 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
                 if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
                     continue
                 met.add((text, rest))
-                if not rest and is_consistent(text, array.texts) and _read_forced(twin, after):
+                if not rest and is_consistent(text, array.texts_like(text)) and _read_forced(twin, after):
                     text, rest = after.begun_parts(after.open[depth])
-                if not is_consistent(text, array.texts) or array.is_endless_behind(text):
+                is_new = after.always_has_more(depth + 1) or not is_consistent(text, array.texts_like(text))
+                if is_new or array.is_endless_behind(text):
                     if goes_on(after, twin.fork, depth + 1, tries):
                         return True  # however it goes on
                     continue
@@ -198,7 +197,7 @@ def goes_on(
         check()
         if one.is_endless_behind(begun):
             continue
-        if not is_consistent(begun, one.texts):
+        if not is_consistent(begun, one.texts_like(begun)):
             if begun[-1] not in IN_NUMBER:
                 cursor.set_apart(one)
         elif not may_be_new(behind, cursor, one, tries or Tries(check)):

@@ -15,25 +15,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hybrid.uniqueness.cursor import (
     ESCAPED,
-    IN_NUMBER,
     IN_SCALAR,
     IN_STRING,
     Container,
     Cursor,
     is_consistent,
-    number_at_end,
 )
+from hybrid.uniqueness.numbers import IN_NUMBER, number_at_end
 from hybrid.uniqueness.vocabulary import Kinds
 
 MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise
 only ids with a quotation mark or a backslash."""
+
+Likewise: TypeAlias = "list[tuple[str, frozenset[str]]]"
+"""The texts of unfinished items, each with the texts of earlier items that it may become equal to."""
 
 _NUMBER = re.compile(r"[-+.0-9eE]*")
 
@@ -56,10 +59,11 @@ def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int)
         return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))
     # a fraction or an exponent can make a number equal to one that begins differently: -0, -0e1
     is_number = cursor.mode == IN_SCALAR
+    begun_items = [(text, one.texts_like(text)) for text, one in cursor.begun(or_next=True)]
     likewise = [
-        (text, one)
-        for text, one in cursor.begun(or_next=True)
-        if is_consistent(text, one.texts) or (is_number and text[-1:] in IN_NUMBER)
+        (text, texts)
+        for text, texts in begun_items
+        if is_consistent(text, texts) or (is_number and text[-1:] in IN_NUMBER)
     ]
     if cursor.mode == IN_STRING:
         begun = _begun_string(cursor)
@@ -78,15 +82,15 @@ def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int)
 
 
 def _in_string(
-    cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_], begun: str, likewise: list[tuple[str, Container]]
+    cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_], begun: str, likewise: Likewise
 ) -> NDArray[np.int64]:
     chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
     top = cursor.open[-1]
     if top.place is not None and (top.place.may_be_last or (top.texts and not top.is_array)):
         chosen |= bits & kinds.with_quote  # it also matters whether another item or key can follow
     endings = set(_missing(top, begun))
-    for text, one in likewise:
-        endings.update(rest.partition(b'"')[0] for rest in rests(text, one.texts))
+    for text, texts in likewise:
+        endings.update(rest.partition(b'"')[0] for rest in rests(text, texts))
     for ending in endings:
         for token in kinds.ending_string.get(ending, ()):
             chosen[token] = bits[token]
@@ -118,20 +122,16 @@ def _begun_string(cursor: Cursor) -> str | None:
         return None
 
 
-def _add_along(
-    chosen: NDArray[np.bool_], bits: NDArray[np.bool_], kinds: Kinds, likewise: list[tuple[str, Container]]
-) -> None:
+def _add_along(chosen: NDArray[np.bool_], bits: NDArray[np.bool_], kinds: Kinds, likewise: Likewise) -> None:
     """Add the tokens that continue an item like an earlier one."""
-    for text, one in likewise:
+    for text, texts in likewise:
         tried = {
             rest[:length]
-            for rest in rests(text, one.texts)
+            for rest in rests(text, texts)
             for length in range(1, min(len(rest), kinds.longest) + 1)
         }
         tried.update(
-            end + b"0" * n
-            for end in _ends_of_fractions(text, one.texts)
-            for n in range(1, kinds.most_zeros + 1)
+            end + b"0" * n for end in _ends_of_fractions(text, texts) for n in range(1, kinds.most_zeros + 1)
         )
         for beginning in tried:
             for token in kinds.by_text.get(beginning, ()):

@@ -1,0 +1,68 @@
+"""Put the keys of earlier items into the order of an unfinished item.
+
+What: undeclared keys may come in any order, and twice, so texts of equal items may differ. `with_keys_like`
+writes the earlier items that an unfinished one may become equal to, such that their texts begin with its
+text. Then texts can be compared letter by letter.
+When: if an item may go on after an object with undeclared keys (`Beginnings.has_free_order`). As long as that
+object is unfinished, it can get another key, so nothing needs to be compared.
+
+Texts have no white space, and all numbers but one at their end are in the shortest spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from hybrid.json_schema.countable import key_of_part, parts_of, with_beginning
+
+_BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
+"""What stands before the first key of an object that is a part of an array or object."""
+
+_STRING_OR_MEMBER = re.compile(r'("(?:[^"\\]|\\.)*")(:(?:(?:"(?:[^"\\]|\\.)*"|[^][{}",]+)(?=[],}]))?)?')
+"""A finished string; if it is a key, with the colon, and with its value if that is a finished scalar."""
+
+
+def with_keys_like(text: str, whole: list[str]) -> list[str]:
+    """Return the texts of those items that an unfinished one may become equal to, perhaps with others.
+
+    Args:
+        text: the unfinished item.
+        whole: texts of items, in order.
+
+    Raises:
+        Unknown: a text is nested too deeply.
+    """
+    before = _BEFORE_OBJECT.match(text)
+    if before is None:
+        return whole
+    alike = with_beginning(before[0], whole)
+    found = [(name, value) for name, value in _STRING_OR_MEMBER.findall(text, before.end()) if value]
+    times = Counter(name for name, _ in found)
+    for name, value in found:  # a quick test: most of the others need not be written
+        needed = name + (value if times[name] == 1 else ":")
+        alike = [one for one in alike if needed in one]
+    return [_written_like(text, one) for one in alike]
+
+
+def _written_like(text: str, whole: str) -> str:
+    """Return a text of a whole value that begins with an unfinished one if the two may become equal."""
+    if text[:1] != whole[:1] or text[:1] not in ("[", "{"):
+        return whole
+    begun, is_closed = parts_of(text)
+    parts, _ = parts_of(whole)
+    if text[0] == "[":
+        like = list(map(_written_like, begun, parts))
+        return f"[{','.join(like + parts[len(like) :])}]"
+    left = {key_of_part(part): part for part in parts}  # of equal keys, the last one counts
+    last = "" if is_closed else begun.pop()
+    for key, part in {key_of_part(part): part for part in begun}.items():
+        value = part[len(key) :]
+        if key not in left or _written_like(value, left.pop(key)[len(key) :]) != value:
+            return whole
+    if is_closed:
+        return whole if left else text
+    key = key_of_part(last)
+    if key in left:
+        begun.append(key + _written_like(last[len(key) :], left.pop(key)[len(key) :]))
+    return f"{{{','.join([*begun, *left.values()])}}}"
