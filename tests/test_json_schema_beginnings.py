@@ -106,8 +106,11 @@ def test_objects_with_any_other_keys_are_endless() -> None:
         assert n_values(beginnings, text) == MANY
     assert [n_values(beginnings, text) for text in ('{"a":"x"}', '{"a":"z', '{"b')] == [1, 0, 0]
     inner = beginnings_of_items({"type": "array", "items": item, "maxItems": 1})
-    with pytest.raises(Unknown):  # the keys may have another order
-        n_values(inner, '[{"a":"x","b":1}')
+    finished = '[{"a":"x","b":{"c":[1]}}'
+    assert [n_values(inner, finished + end) for end in ("", "]", ",")] == [1, 1, 0]
+    pattern = item | {"propertyNames": {"pattern": "^a"}}
+    with pytest.raises(Unknown):
+        n_values(beginnings_of_items({"type": "array", "items": pattern, "maxItems": 1}), '[{"a":"x","ab":1}')
 
 
 def test_values_of_texts_that_are_nested_deeply_are_not_counted() -> None:

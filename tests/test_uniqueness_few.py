@@ -224,7 +224,7 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     matcher = matcher_of({"oneOf": [{"uniqueItems": True}, {"maxProperties": 3, "not": {"enum": [1]}}]})
     assert matcher.accept_string('{"}": ') and allowed(matcher) and not tried
     monkeypatch.setattr(novelty, "MOST_AHEAD", 1)
-    pair = [{"type": "object"}, {"enum": [*range(13)]}]
+    pair = [{"type": "object", "propertyNames": {"pattern": "^a"}}, {"enum": [*range(13)]}]
     matcher = matcher_of(unique({"type": "array", "prefixItems": pair, "items": False, "minItems": 2}))
     begun = "".join(f'[{{"a":1}},{number}],' for number in (1, 10, 11, 12))
     assert matcher.accept_string(f'[{begun}[{{"a":1}},') and mask_of(matcher)

@@ -123,9 +123,10 @@ def beginnings_of(
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
-    add_values(counted, nonterminals, values)
+    has_free_order = _has_free_order(values)
+    add_values(counted, nonterminals, values, has_free_order)
     ways = tuple(tuple(counted[one] for one in state) for state in states)
-    found = Beginnings(length, ways, has_free_order=_has_free_order(values))
+    found = Beginnings(length, ways, has_free_order=has_free_order)
     formulas = {one.numbers for one in values if one.numbers.op != "false"}
     if len(formulas) != 1:
         return found

@@ -218,15 +218,18 @@ class Objects(Structure):
         edges: for each state, the edges that read the value of this key.
         skipped: for each state, the state without this key, or -1.
         is_open: for each state, whether any undeclared keys may come, and then again.
+        others: for each state, all values that such keys may have, if the state stays the same; None:
+            unknown.
     """
 
     def __init__(
         self, accepting: list[bool], keys: list[str], edges: list[Edges], skipped: list[int],
-        is_open: list[bool],
+        is_open: list[bool], others: list[list[Values] | None],
     ) -> None:  # fmt: skip
         self._accepting, self._keys, self._edges, self._skipped = accepting, keys, edges, skipped
-        self._is_open = is_open
+        self._is_open, self._others = is_open, others
         self.parts = [value for some in edges for value, _ in some]
+        self.parts += [value for some in others for value in some or ()]
 
     @cached_property
     def _ways(self) -> list[int]:
@@ -256,9 +259,11 @@ class Objects(Structure):
             if state < 0:
                 return 0
             if self._is_open[state]:
-                if is_closed:  # it also equals texts with another order of keys
-                    raise Unknown
-                return MANY
+                if not is_closed:
+                    return MANY
+                if not any(value.holds(part[len(key) :]) for value in known(self._others[state])):
+                    return 0
+                continue
             edges = self._edges[state]
             state = next((target for value, target in edges if value.holds(part[len(key) :])), -1)
         if is_closed:
@@ -352,9 +357,15 @@ def n_behind(text: str, values: Sequence[Values], whole: Iterable[str]) -> int:
 
 
 def add_values(
-    found: dict[Nonterminal, Values], nonterminals: Nonterminals, these: Iterable[Nonterminal]
-) -> None:
-    """Add the values of some nonterminals, and of those of their items and keys, to those found before."""
+    found: dict[Nonterminal, Values], nonterminals: Nonterminals, these: Iterable[Nonterminal],
+    with_others: bool = False,
+) -> None:  # fmt: skip
+    """Add the values of some nonterminals, and of those of their items and keys, to those found before.
+
+    Args:
+        with_others: whether to add the values of undeclared keys, too, so that finished objects with such
+            keys can be counted.
+    """
     n_before = len(found)
     todo: list[Nonterminal] = []
 
@@ -404,7 +415,11 @@ def add_values(
             "" if names[at] is None else f"{json.dumps(names[at], ensure_ascii=False)}:"
             for at in automaton.position
         ]
-        return Objects(automaton.accepting, keys, edges_of(automaton), automaton.skipped, is_open)
+        others: list[list[Values] | None] = [None] * len(extras)
+        for state, some in enumerate(extras if with_others else ()):
+            if len(some) == 1 and all(target == state for _, target in some[0][1]):
+                others[state] = [of(value) for value, _ in some[0][1]]
+        return Objects(automaton.accepting, keys, edges_of(automaton), automaton.skipped, is_open, others)
 
     for one in these:
         of(one)

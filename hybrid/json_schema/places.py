@@ -213,16 +213,22 @@ def _of_others(
 
 
 def _pruned(places: list[Place], start: int, is_free: bool) -> Places | None:
-    """Return the places without those below which nothing must be remembered, except in items whose keys may
-    come in another order than those of an earlier item."""
+    """Return the places without those below which nothing must be remembered, except items that can always
+    become new ones by another key, and the parts of items whose keys may come in any order."""
     children = [(one.items, *one.names.values(), *(other for _, other in one.others)) for one in places]
     kept = [one.is_unique or one.is_marked or one.has_unique_keys for one in places]
     todo = [one.items for one in places if one.beginnings is not None and one.beginnings.has_free_order]
+    parts = {NOWHERE}
     while todo:
         number = todo.pop()
-        if number != NOWHERE and not kept[number]:
-            kept[number] = True
+        if number not in parts:
+            parts.add(number)
             todo += children[number]
+    for number in parts - {NOWHERE}:
+        kept[number] = True
+    for one in places:
+        if one.beginnings is not None and one.items != NOWHERE and places[one.items].always_has_more:
+            kept[one.items] = True
     close_backwards(kept, predecessors_of([[one for one in some if one != NOWHERE] for some in children]))
 
     def below(number: int) -> int:

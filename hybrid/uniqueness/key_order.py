@@ -46,23 +46,21 @@ def with_keys_like(text: str, whole: list[str]) -> list[str]:
 
 
 def _written_like(text: str, whole: str) -> str:
-    """Return a text of a whole value that begins with an unfinished one if the two may become equal."""
+    """Return a text of a whole value, or of a member of an object, that begins with an unfinished one if the
+    two may become equal."""
+    key = key_of_part(text)
+    if key:
+        value = _written_like(text[len(key) :], whole[len(key) :])
+        return key + value if whole.startswith(key) else whole
     if text[:1] != whole[:1] or text[:1] not in ("[", "{"):
         return whole
     begun, is_closed = parts_of(text)
     parts, _ = parts_of(whole)
-    if text[0] == "[":
-        like = list(map(_written_like, begun, parts))
-        return f"[{','.join(like + parts[len(like) :])}]"
-    left = {key_of_part(part): part for part in parts}  # of equal keys, the last one counts
-    last = "" if is_closed else begun.pop()
+    if text[0] == "[" or not is_closed:
+        parts[: len(begun)] = map(_written_like, begun, parts)
+        return f"{text[0]}{','.join(parts)}{whole[-1]}"
+    values = {key_of_part(part): part for part in parts}  # of equal keys, the last one counts
     for key, part in {key_of_part(part): part for part in begun}.items():
-        value = part[len(key) :]
-        if key not in left or _written_like(value, left.pop(key)[len(key) :]) != value:
+        if key not in values or _written_like(part, values.pop(key)) != part:
             return whole
-    if is_closed:
-        return whole if left else text
-    key = key_of_part(last)
-    if key in left:
-        begun.append(key + _written_like(last[len(key) :], left.pop(key)[len(key) :]))
-    return f"{{{','.join([*begun, *left.values()])}}}"
+    return whole if values else text

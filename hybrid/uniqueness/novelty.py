@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import TypeAlias, TypeVar
 
 from equivalence.deadline import Deadline
@@ -37,6 +37,9 @@ from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
 """The most texts that are tried to find a new item."""
+
+MOST_CHARACTERS = 64
+"""The most characters that are tried in place of an unfinished one before the search for a new item."""
 
 _FIRST = b'",:]}[{0123456789abcdefghijklmnopqrstuvwxyz'
 PLAIN = _FIRST + bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH and byte not in _FIRST)
@@ -111,6 +114,8 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
     same = _least_common(begun)
     n_same = len(with_beginning(same, in_order(array.texts_like(begun))))
     depth = cursor.open.index(array)
+    if unfinished and _has_new_character(behind(), cursor, array, depth, tries):
+        return True
     level: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
     must_end = bool(unfinished)  # an escape or a character
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
@@ -166,6 +171,39 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
                 return True
         level = following
     return False
+
+
+def _has_new_character(
+    follower: Follower, cursor: Cursor, array: Container, depth: int, tries: Tries
+) -> bool:
+    """Whether the unfinished character or escape of an item can become one that makes the item new. Only the
+    first `MOST_CHARACTERS` are tried.
+
+    Args:
+        follower: a follower of the grammar at the same place as the cursor.
+        cursor, array, tries: see `may_be_new`.
+        depth: the array's place among the open containers.
+    """
+    for twin, after in islice(_behind_character(follower, cursor, depth), MOST_CHARACTERS):
+        text, _ = after.begun_parts(after.open[depth])
+        if array.has_new_behind(text):
+            return True
+        if not is_consistent(text, array.texts_like(text)):
+            return goes_on(after, twin.fork, depth + 1, tries)
+    return False
+
+
+def _behind_character(follower: Follower, cursor: Cursor, depth: int) -> Iterator[tuple[Follower, Cursor]]:
+    """Yield followers and cursors behind each character that the unfinished one can become."""
+    _, unfinished = cursor.begun_parts(cursor.open[depth])
+    if not unfinished:
+        yield follower, cursor
+        return
+    for byte in _possible(follower, _bytes_of_strings(unfinished, must_end=True)):
+        twin, after = follower.fork(), cursor.copy()
+        after.read(byte)
+        twin.accept_string(byte)
+        yield from _behind_character(twin, after, depth)
 
 
 def _read_forced(follower: Follower, cursor: Cursor) -> bool:
