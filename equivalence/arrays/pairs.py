@@ -53,7 +53,7 @@ class Pairs:
         self.table[:] = -1
         self.count = 1
 
-    def slot(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def slot(self, first, second):
         """The slot in the table with a pair's number, or the empty slot where it would be."""
         last: cython.Py_ssize_t = self.table.shape[0] - 1
         slot = pair_hash(first, second) & last
@@ -64,7 +64,7 @@ class Pairs:
             slot = (slot + 1) & last
         return slot
 
-    def number(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number(self, first, second):
         """The number of a pair.
 
         Raises:
@@ -89,7 +89,7 @@ class Pairs:
         self.count = number + 1
         return number
 
-    def grow(self) -> cython.int:
+    def grow(self):
         """Double the room. After an error, nothing has changed."""
         old: cython.Py_ssize_t = self.rows.shape[0]
         last: cython.Py_ssize_t = 4 * old - 1
@@ -103,7 +103,6 @@ class Pairs:
                 places[slot] = cython.cast(cython.int, number)
         self.rows = bigger(self.rows, 2 * old)
         self.table = places
-        return 0
 
     @property
     def nbytes(self) -> int:

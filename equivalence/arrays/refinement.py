@@ -79,7 +79,6 @@ class Partition:
                 if self.target[edge] >= 0:
                     self.before[counts[self.target[edge]]] = state
                     counts[self.target[edge]] += 1
-        return 0
 
     def refine(self, n_colors, check):
         """Separate states whose edges lead to different colors, until there are none. Return the new number

@@ -278,7 +278,6 @@ class Stop:
         """
         if _handler_of(signal.SIGINT) is signal.default_int_handler and PyOS_InterruptOccurred():
             raise KeyboardInterrupt
-        return 0
 
 
 def free_frames(error: BaseException) -> None:

@@ -37,7 +37,7 @@ class BaseStore:
 
     # ---------------------------------------------------------------- what a subclass has
 
-    def count(self) -> cython.Py_ssize_t:
+    def count(self):
         """Number of configurations so far, including the refused one, which is 0."""
         return 0
 
@@ -45,11 +45,11 @@ class BaseStore:
         """The configuration after the bytes between two places, or 0 if they are refused."""
         return 0
 
-    def known_mask(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def known_mask(self, configuration):
         """The result of `class_mask` if it is known, or -1."""
         return -1
 
-    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def mask_of(self, configuration):
         """See `class_mask`."""
         return 0
 
@@ -69,7 +69,7 @@ class BaseStore:
         """Number of configurations so far, including the refused one."""
         return self.count()
 
-    def checked(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def checked(self, configuration):
         """Check a configuration and return it.
 
         Raises:
@@ -79,7 +79,7 @@ class BaseStore:
             raise IndexError(f"there is no configuration {configuration}")
         return configuration
 
-    def token_bytes(self) -> cython.p_const_uchar:
+    def token_bytes(self):
         """The vocabulary's bytes."""
         return cython.address(self.data[0]) if self.data.shape[0] else cython.NULL
 

@@ -83,7 +83,7 @@ class CachedSequence:
         if self.ended:
             raise MatcherError(ENDED)
 
-    def make_room(self) -> cython.void:
+    def make_room(self):
         """Make room for a step in the history."""
         if 2 * self.n_steps >= self.history.shape[0]:
             self.history = bigger(self.history, 4 * self.n_steps, 2 * self.n_steps)
@@ -172,11 +172,11 @@ class CachedSequence:
         """Whether a session is the classifier's current one, and has room."""
         return self.has_room(session)
 
-    def has_room(self, session: object) -> cython.bint:
+    def has_room(self, session):
         """`is_current` for compiled code."""
         return session is self.classifier.session and session.left > 0
 
-    def compute_step(self, token: cython.Py_ssize_t) -> cython.int:
+    def compute_step(self, token):
         """Advance by a token whose step is not cached. 1: done; 0: not accepted; -1: it could not be
         computed. Raises like `step_of`.
 
@@ -192,7 +192,7 @@ class CachedSequence:
         note(self, token, after)
         return 1
 
-    def step_of(self, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def step_of(self, config, token):
         """Cache the step of any configuration of the session. Return the configuration after it, 0 if the
         token is not accepted, or -1 if it could not be computed.
 
@@ -228,9 +228,7 @@ class CachedSequence:
                 self.steps.add(config, token, after)
         return after
 
-    def step_unlimited(
-        self, store: object, config: cython.Py_ssize_t, token: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def step_unlimited(self, store, config, token):
         """`step_of` without a time limit; the step is not cached."""
         if self.ids is None:
             return store.advance(config, token)  # type: ignore[attr-defined, no-any-return]
@@ -240,11 +238,11 @@ class CachedSequence:
         """`compute_mask` for Python."""
         return self.compute_mask()
 
-    def compute_mask(self) -> cython.bint:
+    def compute_mask(self):
         """Compute and cache the mask. Return whether that was possible. Raises like `mask_at`."""
         return not self.ended and self.mask_at(self.config)
 
-    def mask_at(self, config: cython.Py_ssize_t) -> cython.bint:
+    def mask_at(self, config):
         """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 
         Raises:
@@ -289,4 +287,3 @@ class CachedSequence:
             else:
                 self.ids.note_mask(session.numbers, store, rows, config, mask)
             session.left -= rows.nbytes - before
-        return 0

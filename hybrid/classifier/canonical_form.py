@@ -71,16 +71,15 @@ class CanonicalForm:
             self.put(self.number(counted.start))
         return self.as_bytes()
 
-    def begin(self) -> cython.int:
+    def begin(self):
         """Start a list. The one before may be unfinished, after an error."""
         for i in range(self.n_states):
             self.place[self.order[i]] = -1
         self.n_states = 0
         self.n_words = 0
         self.is_too_large = False
-        return 0
 
-    def as_bytes(self) -> object:
+    def as_bytes(self):
         """Append everything that can be reached from the numbered states, and return the list as bytes; None
         if it has too many states."""
         i: cython.Py_ssize_t = 0
@@ -89,7 +88,7 @@ class CanonicalForm:
             i += 1
         return None if self.is_too_large else np.asarray(self.words)[: self.n_words].tobytes()
 
-    def put_state(self, state: cython.Py_ssize_t) -> cython.int:
+    def put_state(self, state):
         """Write a state with its edges and calls, each list after its length."""
         automaton = self.automaton
         self.put(automaton.final[state])
@@ -109,9 +108,8 @@ class CanonicalForm:
             else:
                 self.put(-1)
                 self.put_unit(-1 - callee)
-        return 0
 
-    def put_unit(self, unit: cython.Py_ssize_t) -> cython.int:
+    def put_unit(self, unit):
         """Write a counted rule."""
         self.put(self.automaton.counted[unit].least)
         self.put(self.automaton.counted[unit].relative)
@@ -119,9 +117,8 @@ class CanonicalForm:
         self.put(self.number(self.automaton.counted[unit].start))
         if self.automaton.is_limited(unit):
             self.put_automaton(unit)
-        return 0
 
-    def put_automaton(self, unit: cython.Py_ssize_t) -> cython.int:
+    def put_automaton(self, unit):
         """Write the edges of a counted automaton that may come after one of its edges, then those after them,
         and so on. Each list comes after its length. Also write how much less room they have than the bound in
         `counted`."""
@@ -146,9 +143,8 @@ class CanonicalForm:
                     order.append(frame)
                     self.is_too_large = self.is_too_large or len(order) > MOST_STATES
                 self.put(places[frame])
-        return 0
 
-    def number(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number(self, state):
         """The number of a state in the list; a new state gets one."""
         if self.place[state] < 0:
             if self.n_states == MOST_STATES:
@@ -159,10 +155,9 @@ class CanonicalForm:
             self.n_states += 1
         return self.place[state]
 
-    def put(self, word: cython.Py_ssize_t) -> cython.int:
+    def put(self, word):
         """Write one integer."""
         if self.n_words == self.words.shape[0]:
             self.words = bigger(self.words, 2 * self.n_words)
         self.words[self.n_words] = word
         self.n_words += 1
-        return 0

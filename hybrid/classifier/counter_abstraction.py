@@ -59,9 +59,7 @@ class Counters(CharacterLoops):
         if self.any:
             self.grow()
 
-    def with_smaller_count(
-        self, configuration: cython.Py_ssize_t, height: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def with_smaller_count(self, configuration, height):
         """A configuration that reads the same texts of at most `height` bytes as this one."""
         if configuration >= self.known.shape[0]:
             with cython.gil:
@@ -72,7 +70,7 @@ class Counters(CharacterLoops):
             return self.known[configuration].replaced
         return configuration
 
-    def find_replacement(self, configuration: cython.Py_ssize_t) -> cython.int:
+    def find_replacement(self, configuration):
         """Find the replacement of a configuration."""
         self.room = ANY
         changed: cython.bint = False
@@ -94,9 +92,8 @@ class Counters(CharacterLoops):
                 self.grow()
         self.known[configuration].replaced = cython.cast(cython.int, found)
         self.known[configuration].reach = cython.cast(cython.int, self.room)
-        return 0
 
-    def tail_with_smaller_count(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def tail_with_smaller_count(self, tail):
         """Return the tail with a smaller count, or the tail itself. If the count is smaller, reduce `room` to
         the reach below which both read the same.
 
@@ -140,7 +137,7 @@ class Counters(CharacterLoops):
         self.known[configuration].loops = loops
         return True
 
-    def grow(self) -> cython.int:
+    def grow(self):
         """Make room for as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.known.shape[0]
         size: cython.Py_ssize_t = max(FIRST_ROWS, self.space.steps.shape[0], 2 * old)
@@ -149,4 +146,3 @@ class Counters(CharacterLoops):
             known[i].replaced = UNKNOWN
             known[i].reach = known[i].loops = ANY
         self.known = known
-        return 0

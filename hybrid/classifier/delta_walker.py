@@ -65,7 +65,7 @@ class DeltaWalker(Walker):
         self.n_compared = 0
         self.loop_mask = self.loop_pending = 0
 
-    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state):
         """See `Walker`."""
         if self.is_wide(-1, state):
             begin = self.space.context(state)
@@ -75,7 +75,7 @@ class DeltaWalker(Walker):
                 return 0
         return Walker.read_top(self, state)
 
-    def loop_of(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def loop_of(self, begin):
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
         otherwise the empty one."""
         found: cython.Py_ssize_t = REJECT
@@ -93,7 +93,7 @@ class DeltaWalker(Walker):
             n += after(self.space, found, self.space.class_of_byte[byte]) == found
         return found if n >= self.wide_bytes else REJECT
 
-    def follows_alike(self, state: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.bint:
+    def follows_alike(self, state, other):
         """Whether the same bytes may follow below both states, as far as is known."""
         if self.filters:
             for c in range(self.space.n_classes):
@@ -101,7 +101,7 @@ class DeltaWalker(Walker):
                     return False
         return True
 
-    def read_loop(self, state: cython.Py_ssize_t, loop: cython.Py_ssize_t) -> cython.bint:
+    def read_loop(self, state, loop):
         """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
         the pieces of `loop_mask`, and `loop_pending`. Return False for others."""
         at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
@@ -128,7 +128,7 @@ class DeltaWalker(Walker):
             self.loop_pending = self.summaries.rows[slot].below
         return True
 
-    def frame_of(self, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def frame_of(self, tail):
         """The state of a tail that is one frame on an unknown stack; -1 for other tails."""
         at = self.space.stacks.tails.starts[tail]
         if self.space.stacks.tails.starts[tail + 1] != at + 1:
@@ -166,7 +166,7 @@ class DeltaWalker(Walker):
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return True
 
-    def subtract(self) -> cython.int:
+    def subtract(self):
         """Remove from `loop_mask` and `loop_pending` what the state does not read."""
         removed = np.asarray(self.removed)[: 2 * self.n_removed].reshape(-1, 2)
         at: cython.Py_ssize_t = self.summaries.masks.starts[self.loop_mask]
@@ -194,16 +194,15 @@ class DeltaWalker(Walker):
             before = np.searchsorted(removed[:, 0], groups, side="right") - 1
             closed |= (before >= 0) & (ends <= removed[before, 1])
         self.loop_pending = self.summaries.pendings.add(nodes[~closed])
-        return 0
 
-    def ranges_of(self, piece: cython.Py_ssize_t) -> object:
+    def ranges_of(self, piece):
         """The groups of a piece, int64[n, 2], rows (first, end)."""
         ranges = np.asarray(self.pieces.pool)[self.pieces.starts[piece] : self.pieces.starts[piece + 1]]
         if ranges[0] < 0:
             ranges = self.reads[-1 - ranges[0]].ranges
         return ranges.reshape(-1, 2)
 
-    def with_nodes(self, pending: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def with_nodes(self, pending, n):
         """The number of a pending set with n recorded nodes added. Most often it contains them already."""
         n = self.sorted_nodes(n)
         i = self.summaries.pendings.starts[pending]
@@ -224,7 +223,7 @@ class DeltaWalker(Walker):
             length += 1
         return pending if length == m else self.summaries.pendings.intern(length)
 
-    def compare(self, begin: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def compare(self, begin, other):
         """Read the trie from two configurations as far as they differ. Record what each of them alone
         reads, and the nodes at which the known stack of the first may be used up.
 

@@ -92,7 +92,7 @@ class Lookup:
         self.followers, self.held = [], []
         self.n_nodes = self.n_rows = self.n_left = 0
 
-    def follow(self, follower: object) -> cython.Py_ssize_t:
+    def follow(self, follower):
         """Add a sequence, and return its number. Its nodes and rows must be added next."""
         sequence: cython.Py_ssize_t = len(self.followers)
         self.followers.append(follower)
@@ -111,7 +111,7 @@ class Lookup:
         self.n_nodes += 1
         return node
 
-    def add_row(self, node: cython.Py_ssize_t, address: cython.Py_ssize_t) -> cython.void:
+    def add_row(self, node, address):
         """Add a row at an address, for a node or, with -1, as padding. There must be room for it."""
         self.rows[self.n_rows].source = 0
         self.rows[self.n_rows].address = address
@@ -165,7 +165,7 @@ class Lookup:
                 self.nodes[i].config = BELOW
         return sorted(found)
 
-    def is_left(self, node: cython.Py_ssize_t) -> cython.bint:
+    def is_left(self, node):
         """Whether a node is unknown."""
         config = self.nodes[node].config
         return config == UNKNOWN or (config > 0 and self.nodes[node].source == 0)
@@ -196,7 +196,6 @@ class Lookup:
         else:
             with cython.nogil:
                 self.look_and_copy(copies, full, refused, n_bytes)
-        return 0
 
     def look_and_copy(self, copies, full, refused, n_bytes):
         """`look_up_unknown` without the interpreter."""
@@ -205,7 +204,7 @@ class Lookup:
             self.plan_copies(full, refused)
             self.copy(n_bytes)
 
-    def look_up(self) -> cython.void:
+    def look_up(self):
         """Find the configurations and masks of nodes."""
         left: cython.Py_ssize_t = 0
         i: cython.Py_ssize_t
@@ -222,7 +221,7 @@ class Lookup:
             left += self.is_left(i)
         self.n_left = left
 
-    def step_from_parent(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def step_from_parent(self, node):
         """The configuration of a node that has a parent, or the value that replaces it."""
         parent = self.nodes[node].parent
         above = self.nodes[parent].config
@@ -243,7 +242,7 @@ class Lookup:
             return REFUSED
         return ENDED if is_stop else UNKNOWN
 
-    def plan_copies(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t) -> cython.void:
+    def plan_copies(self, full, refused):
         """Write for each row what is copied to it."""
         repeats: cython.bint = refused < 0
         is_refused: cython.bint = False
@@ -269,7 +268,7 @@ class Lookup:
                 is_refused = True  # and the row before is copied
             self.rows[row].source = source
 
-    def copy(self, n_bytes: cython.Py_ssize_t) -> cython.void:
+    def copy(self, n_bytes):
         """Copy to the rows what `plan_copies` wrote.
 
         While a row is copied, the beginnings of the next row's pages are prefetched, as in
@@ -282,7 +281,7 @@ class Lookup:
             if self.rows[row].source != 0:
                 copy_row(self.rows[row].source, self.rows[row].address, n_bytes)
 
-    def find_once(self) -> cython.bint:
+    def find_once(self):
         """Compute the masks and the steps of all nodes with known parents. Return whether any became
         known."""
         masks: list = []

@@ -80,7 +80,7 @@ class PieceGather(Gather):
                 break
         return n
 
-    def grow(self) -> cython.int:
+    def grow(self):
         """Make room for the rows of all pieces and some more."""
         old: cython.Py_ssize_t = self.row_of_piece.shape[0]
         size: cython.Py_ssize_t = 2 * self.pieces.count + 62
@@ -88,15 +88,14 @@ class PieceGather(Gather):
         longer[:old] = self.row_of_piece
         longer[old:] = NOT_KNOWN
         self.row_of_piece = longer
-        return 0
 
-    def add_ranges(self, ranges: cython.const[cython.Py_ssize_t][::1], out: cython.uint[::1]) -> cython.void:
+    def add_ranges(self, ranges, out):
         """Set the bits of the tokens of some groups: first, end, first, end ..."""
         for k in range(0, ranges.shape[0], 2):
             begin, end = self.token_starts[ranges[k]], self.token_starts[ranges[k + 1]]
             set_bits(self.tokens_of_groups, begin, end, out)
 
-    def look_at(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def look_at(self, piece):
         """The row of a piece that is used for the first time; 0 if it is not large."""
         n: cython.Py_ssize_t = 0
         first = self.pieces.starts[piece]
@@ -112,7 +111,7 @@ class PieceGather(Gather):
         self.row_of_piece[piece] = row
         return row
 
-    def row(self, piece: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def row(self, piece):
         """The address of a piece's row. A cached walk has one row for all grammars, made when it is first
         needed."""
         first = self.pieces.starts[piece]

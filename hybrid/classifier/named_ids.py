@@ -177,7 +177,7 @@ class NamedIds:
 
     # ---------------------------------------------------------------- masks
 
-    def read_at(self, store: Store, config: cython.Py_ssize_t) -> object:
+    def read_at(self, store, config):
         """What can be read in a configuration in addition to texts in their own spelling: a tuple of
         groups, and of -1 - id for ids with another spelling. None if there is nothing, and no such id has
         a bit."""
@@ -219,7 +219,7 @@ class NamedIds:
             rows.make(config, number, mask, store.masks, self.texts.as_written, self.row_of(read))
         return 0
 
-    def row_of(self, read: tuple) -> object:
+    def row_of(self, read):
         """The row of what `read_at` returns, uint32[words of a row]."""
         found = self.rows.get(read)
         if found is None:

@@ -70,14 +70,14 @@ class Reader:
 
     # ---------------------------------------------------------------- configurations
 
-    def mask_of(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def mask_of(self, configuration):
         """Twice the number of the mask of classes that some stack of a configuration can read, plus 1 if
         the text so far is complete."""
         if configuration < self.masks.shape[0] and self.masks[configuration] >= 0:
             return self.masks[configuration]
         return self.find(configuration)
 
-    def find(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def find(self, configuration):
         """Compute and store the mask of a configuration."""
         begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
@@ -102,7 +102,7 @@ class Reader:
         self.masks[configuration] = cython.cast(cython.int, found)
         return found
 
-    def add(self, mask: cython.Py_ssize_t) -> cython.void:
+    def add(self, mask):
         """Add another mask to the mask that is being computed."""
         if mask == 0 or mask == self.only:
             return
@@ -116,13 +116,13 @@ class Reader:
             self.only = -1
         self.add_row(mask)
 
-    def add_row(self, mask: cython.Py_ssize_t) -> cython.void:
+    def add_row(self, mask):
         """Add the words of another mask to those of the mask that is being computed."""
         begin = self.summaries.masks.starts[mask]
         for w in range(self.row.shape[0]):
             self.row[w] |= self.summaries.masks.pool[begin + w]
 
-    def mask_on(self, state: cython.Py_ssize_t, tail: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def mask_on(self, state, tail):
         """The mask of what a state leaves pending, on the stacks of the tail below it."""
         pending: cython.Py_ssize_t = self.summaries.first[state].pending
         if pending == 0 or tail == 0:
@@ -133,7 +133,7 @@ class Reader:
 
     # ---------------------------------------------------------------- tails
 
-    def read(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read(self, number):
         """The mask of what a pending set reads on the stacks of a tail, given the number of the pair.
 
         Tails get strictly smaller at each level, so this ends.
@@ -156,7 +156,7 @@ class Reader:
             if frame != 0:
                 depth = self.read_frame(depth, frame)
 
-    def read_frame(self, depth: cython.Py_ssize_t, frame: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_frame(self, depth, frame):
         """Read the set of a level on one of its tail's frames. Return the next level."""
         pending: cython.Py_ssize_t = self.reads.rows[self.levels[depth].read].first
         symbol = self.space.stacks.frames[frame].state
@@ -178,7 +178,7 @@ class Reader:
         self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
         return depth
 
-    def enter(self, depth: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.int:
+    def enter(self, depth, number):
         """Start reading a pending set on a tail, given the number of the pair."""
         if depth == self.levels.shape[0]:
             with cython.gil:
@@ -186,11 +186,10 @@ class Reader:
         self.levels[depth].read = number
         self.levels[depth].next = self.space.stacks.tails.starts[self.reads.rows[number].second]
         self.levels[depth].mask = 0
-        return 0
 
     # ---------------------------------------------------------------- unions
 
-    def united(self, first: cython.Py_ssize_t, second: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def united(self, first, second):
         """The number of the union of two masks.
 
         Stacks that differ far below need the same unions again: to look up a pair takes 5 ns, to unite and
@@ -208,9 +207,8 @@ class Reader:
 
     # ---------------------------------------------------------------- room
 
-    def grow_masks(self) -> cython.int:
+    def grow_masks(self):
         """Make room for the masks of as many configurations as the space has room for."""
         old: cython.Py_ssize_t = self.masks.shape[0]
         self.masks = self.space.account.bigger(self.masks, self.space.steps.shape[0])
         self.masks[old:] = -1
-        return 0

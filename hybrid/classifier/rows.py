@@ -85,7 +85,7 @@ class Spare:
         self.words = np.empty(64, np.uint32)
 
 
-def spare_of(n_words: cython.Py_ssize_t) -> Spare:
+def spare_of(n_words):
     """A `Spare` that only the caller uses."""
     unused: list = _spare.setdefault(n_words, [])
     try:
@@ -94,12 +94,11 @@ def spare_of(n_words: cython.Py_ssize_t) -> Spare:
         return Spare(n_words)
 
 
-def give_back(spare: Spare, n_words: cython.Py_ssize_t) -> cython.int:
+def give_back(spare, n_words):
     """Return a `Spare` for the next caller; not after an error, which may leave it in any state."""
     unused: list = _spare[n_words]
     if not unused:
         unused.append(spare)
-    return 0
 
 
 @cython.final
@@ -233,9 +232,7 @@ class Rows:
         give_back(spare, self.gather.n_words)
         return 0
 
-    def patch_at_once(
-        self, given: cython.const[cython.uint][::1], whole: cython.bint, spare: Spare
-    ) -> cython.Py_ssize_t:
+    def patch_at_once(self, given, whole, spare):
         """Write the patch of a mask with few tokens, or with one large class and few others, without its row.
 
         Nearly all masks of JSON documents are of this kind. Writing a row, comparing it with others and
@@ -311,7 +308,7 @@ class Rows:
                         word &= ~(one << (self.stops[i] & 31))
             pairs[k] = place << 32 | cython.cast(cython.longlong, word)
 
-    def is_full(self, base: cython.Py_ssize_t, marks: cython.const[cython.uint][::1]) -> cython.bint:
+    def is_full(self, base, marks):
         """Whether a base and some more bits allow every id."""
         one: cython.uint = 1
         full: cython.Py_ssize_t = self.gather.vocab_size >> 5
@@ -323,7 +320,7 @@ class Rows:
             rest = ~(marks[full] | word_of(base, full)) & ((one << (self.gather.vocab_size & 31)) - 1)
         return rest == 0
 
-    def patch(self, words: cython.const[cython.uint][::1], pairs: cython.longlong[::1]) -> cython.bint:
+    def patch(self, words, pairs):
         """Write a row as a patch of an empty row, or of one of the last. Return False if too much differs."""
         most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
         base: cython.const[cython.uint][::1] = words
@@ -351,7 +348,7 @@ class Rows:
             w += 1
         return True
 
-    def note(self, configuration: cython.Py_ssize_t, source: cython.Py_ssize_t) -> cython.int:
+    def note(self, configuration, source):
         """Store where a configuration's row is."""
         if configuration >= self.of_configuration.shape[0]:
             longer = _longer(self.of_configuration, 2 * configuration)
@@ -359,17 +356,15 @@ class Rows:
             self.use(longer)
             self.nbytes += 8 * self.of_configuration.shape[0]
         publish(cython.address(self.of_configuration[configuration]), source)
-        return 0
 
-    def use(self, of_configuration: cython.Py_ssize_t[::1]) -> cython.int:
+    def use(self, of_configuration):
         """Show an array of addresses to readers."""
         self.of_configuration = of_configuration
         address = cython.cast(cython.Py_ssize_t, cython.address(of_configuration[0]))
         publish(cython.address(self.address), address)
         publish(cython.address(self.size), of_configuration.shape[0])
-        return 0
 
-    def finish(self, out: cython.uint[::1], whole: cython.bint) -> cython.bint:
+    def finish(self, out, whole):
         """Set the stop ids of a row if and only if the text may end. Return whether the row forbids any
         id."""
         one: cython.uint = 1

@@ -96,9 +96,8 @@ class StepCache:
         self.former = (array_of(old), self.former)
         self.use(table)
 
-    def use(self, table: Step[::1]) -> cython.int:
+    def use(self, table):
         """Show a table to readers."""
         self.table = table
         publish(cython.address(self.address), cython.cast(cython.Py_ssize_t, cython.address(table[0])))
         publish(cython.address(self.last), table.shape[0] - 1)
-        return 0

@@ -179,7 +179,7 @@ class Store(BaseStore):
             found += mix(mix(5, self.space.configurations.pool[i]), below)
         return found & MOST_HASH
 
-    def tail_hash(self, tail: cython.Py_ssize_t, depth: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def tail_hash(self, tail, depth):
         """The same for a tail. For a tail with many frames, it is only their number."""
         begin: cython.Py_ssize_t = self.space.stacks.tails.starts[tail]
         end: cython.Py_ssize_t = self.space.stacks.tails.starts[tail + 1]

@@ -90,7 +90,7 @@ class Summaries:
 
     # ---------------------------------------------------------------- rows
 
-    def slot(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def slot(self, pending, symbol):
         """The slot of the row of a pending set on a symbol, or the empty slot where it would be."""
         return slot_in(self.rows, pending, symbol)
 
@@ -107,7 +107,7 @@ class Summaries:
         self.n_known += 1
         return slot
 
-    def united(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def united(self, one, other):
         """The number of the union of two masks."""
         at = self.masks.room(self.n_words)
         a = self.masks.starts[one]
@@ -166,7 +166,7 @@ class Summaries:
         return 8 * self.first.shape[0] + 16 * self.rows.shape[0] + lists
 
 
-def doubled(old: Summary[::1], account: Account) -> Summary[::1]:
+def doubled(old, account):
     """The same rows in a hash table with twice the room."""
     account.claim(32 * old.shape[0], 16 * old.shape[0])
     rows: Summary[::1] = absent(SUMMARY, 2 * old.shape[0])

@@ -73,7 +73,7 @@ class Summariser:
 
     # ---------------------------------------------------------------- on top
 
-    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state):
         """Read every representative on a state with an unknown stack below."""
         one: cython.Py_ssize_t = 1  # a literal would be a C int, whose bit 31 is the sign
         end: cython.Py_ssize_t = self.nodes.shape[0] - 1
@@ -113,7 +113,6 @@ class Summariser:
         pending = self.pending_set(n)
         self.summaries.first[state].mask = cython.cast(cython.int, mask)
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
-        return 0
 
     def note_pending(self, n, group, pops):
         """Record what is left of a class's representative when the known stack ended, after n pairs. Return
@@ -134,7 +133,7 @@ class Summariser:
 
     # ---------------------------------------------------------------- below
 
-    def symbol_of(self, state: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def symbol_of(self, state, count):
         """The number of a stack symbol: of a state, or, after all states, of a counter frame."""
         if state >= 0:
             return state
@@ -146,12 +145,12 @@ class Summariser:
         )
 
     @cython.final
-    def summary(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def summary(self, pending, symbol):
         """The place in `summaries.rows` of what a pending set reads on a symbol."""
         slot = self.summaries.slot(pending, symbol)
         return slot if self.summaries.rows[slot].pending >= 0 else self.read_below(pending, symbol)
 
-    def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_below(self, pending, symbol):
         """Read a pending set on a symbol with an unknown stack below. Return the place of the result in
         `summaries.rows`.
 
@@ -202,19 +201,19 @@ class Summariser:
         return self.summaries.add(pending, symbol, mask, below)
 
     @cython.final
-    def unit_at(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def unit_at(self, symbol):
         """Where the counted rule of a counter frame is in the pool of `units`; its count follows."""
         return self.summaries.units.starts[symbol - self.n_states]
 
     @cython.final
-    def own_of(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def own_of(self, symbol):
         """The row of `follow_sets` with what can follow below a symbol."""
         if symbol < self.n_states:
             return symbol
         return self.n_states + self.summaries.units.pool[self.unit_at(symbol)]
 
     @cython.final
-    def begin_on(self, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def begin_on(self, symbol):
         """The configuration of a symbol with an unknown stack below."""
         if symbol < self.n_states:
             return self.space.context(symbol)
@@ -223,19 +222,18 @@ class Summariser:
 
     # ---------------------------------------------------------------- sets
 
-    def grow_pairs(self, wanted: cython.Py_ssize_t) -> cython.int:
+    def grow_pairs(self, wanted):
         """Make room for twice as many pairs as are wanted."""
         self.pairs = self.space.account.bigger(self.pairs, 2 * wanted)
-        return 0
 
-    def empty_mask(self) -> cython.Py_ssize_t:
+    def empty_mask(self):
         """Write an empty mask where the next mask goes. Return its place in the pool of masks."""
         at = self.summaries.masks.room(self.summaries.n_words)
         for w in range(self.summaries.n_words):
             self.summaries.masks.pool[at + w] = 0
         return at
 
-    def distinct_pairs(self, n: cython.Py_ssize_t, mask_at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def distinct_pairs(self, n, mask_at):
         """Remove from the sorted pairs duplicates, and classes that are read completely anyway. Return how
         many are left."""
         length: cython.Py_ssize_t = 0
@@ -253,14 +251,14 @@ class Summariser:
                     length += 1
         return length
 
-    def pending_set(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def pending_set(self, n):
         """The number of the pending set of the first n pairs."""
         at = self.summaries.pendings.room(n)
         for i in range(n):
             self.summaries.pendings.pool[at + i] = self.pairs[i]
         return self.summaries.pendings.intern(n)
 
-    def sort_pairs(self, n: cython.Py_ssize_t) -> cython.void:
+    def sort_pairs(self, n):
         """Sort the first n pairs by Shell's method, with Knuth's gaps. Quicksort saves 0.2 ms of a C-like
         grammar's compilation, and nothing of a first mask."""
         k: cython.Py_ssize_t
@@ -278,9 +276,7 @@ class Summariser:
             gap //= 3
 
 
-def equivalent_count(
-    count: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t, reach: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def equivalent_count(count, least, most, reach):
     """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
     far from both bounds does not matter."""
     if count + reach < least:

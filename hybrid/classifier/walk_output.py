@@ -95,7 +95,7 @@ class WalkOutput(Summariser):
     # ---------------------------------------------------------------- what is read
 
     @cython.final
-    def allow(self, first: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+    def allow(self, first, end):
         """Record groups that are read."""
         n = self.n_ranges
         if n > 0 and self.ranges[n - 1] == first:
@@ -109,7 +109,7 @@ class WalkOutput(Summariser):
         self.n_ranges = n + 2
         return 0
 
-    def mask_of_ranges(self) -> cython.Py_ssize_t:
+    def mask_of_ranges(self):
         """The number of the mask with one piece: the recorded groups."""
         one: cython.Py_ssize_t = 1
         if self.n_ranges == 0:
@@ -124,7 +124,7 @@ class WalkOutput(Summariser):
 
     # ---------------------------------------------------------------- what may follow
 
-    def set_follow(self, own: cython.Py_ssize_t) -> cython.int:
+    def set_follow(self, own):
         """Load the bytes that can follow below a state, or a counted rule. All bytes can, until walks have
         entered many nodes."""
         if not self.filters:
@@ -146,28 +146,27 @@ class WalkOutput(Summariser):
                 self.follow_others = True
         return 0
 
-    def load_follow_sets(self) -> cython.int:
+    def load_follow_sets(self):
         """Compute what may follow."""
         self.follow_sets = self.fixed.follow_sets()
         self.filters = True
-        return 0
 
     @cython.final
-    def follow_all(self) -> cython.void:
+    def follow_all(self):
         """Allow any byte to follow."""
         self.is_any = True
         self.follow_0 = self.follow_1 = ALL_BYTES
         self.follow_others = True
 
     @cython.final
-    def may_follow(self, i: cython.Py_ssize_t) -> cython.bint:
+    def may_follow(self, i):
         """Whether any byte that occurs below a node can follow below the known part."""
         return (self.follow_others and self.trie[i].bits >> OTHERS_AT & 1) or (
             (self.trie[i].below_0 & self.follow_0) | (self.trie[i].below_1 & self.follow_1)
         ) != 0
 
     @cython.final
-    def may_be_next(self, i: cython.Py_ssize_t) -> cython.bint:
+    def may_be_next(self, i):
         """Whether the byte of any child of a node can follow below the known part; asked only if not all
         bytes can."""
         for child in range(self.trie[i].child, self.trie[i + 1].child):
@@ -178,7 +177,7 @@ class WalkOutput(Summariser):
     # ---------------------------------------------------------------- what is pending
 
     @cython.final
-    def note_node(self, node: cython.Py_ssize_t, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def note_node(self, node, n):
         """Record a pending node after n others. Return their number."""
         if n == self.pairs.shape[0]:
             with cython.gil:
@@ -186,7 +185,7 @@ class WalkOutput(Summariser):
         self.pairs[n] = node
         return n + 1
 
-    def sorted_nodes(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def sorted_nodes(self, n):
         """Sort the nodes and remove duplicates. Return how many are left."""
         self.sort_pairs(n)
         length: cython.Py_ssize_t = 0
@@ -196,7 +195,7 @@ class WalkOutput(Summariser):
                 length += 1
         return length
 
-    def keep_followed(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def keep_followed(self, n):
         """Remove those of n pending nodes below which nothing can follow. Return how many are left."""
         if self.is_any:
             return n

@@ -134,7 +134,7 @@ class Walker(WalkOutput):
         self.mask = self.mask_of_ranges()
         return self.pending_set(n)
 
-    def walk_from(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def walk_from(self, pending, symbol):
         """The walks of `read_from`. Return the number of pending nodes recorded, or `TOO_LONG`."""
         begin = self.begin_on(symbol)
         self.n_ranges = 0
@@ -153,7 +153,7 @@ class Walker(WalkOutput):
 
     # ---------------------------------------------------------------- long walks
 
-    def is_wide(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.bint:
+    def is_wide(self, pending, symbol):
         """Whether a walk is probably long. Then it is looked up in the cache before it begins: that takes 5
         us, and saves 50 if it is found."""
         if pending >= 0:
@@ -189,7 +189,7 @@ class Walker(WalkOutput):
             self.set_follow(self.own_of(symbol))
         return self.keep_followed(n)
 
-    def from_cache(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def from_cache(self, pending, symbol):
         """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
         there is none."""
         if self.contents is None:
@@ -244,7 +244,7 @@ class Walker(WalkOutput):
         found = units.read(trie, nodes, counted.least - begun, most, followers, only_all=not is_long)
         return -1 if found is None else self.use_cached(found[0], found[1])
 
-    def use_cached(self, read: Any, nodes: Any) -> cython.Py_ssize_t:
+    def use_cached(self, read, nodes):
         """Use a cached walk and its pending nodes; the walk itself takes the place of its ranges. Return the
         number of nodes."""
         self.record_read(read)
@@ -256,7 +256,7 @@ class Walker(WalkOutput):
             self.pairs[k] = found[k]
         return found.shape[0]
 
-    def record_read(self, read: Any) -> cython.int:
+    def record_read(self, read):
         """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
         number = self.number_of_read.get(read)
         if number is None:
@@ -265,16 +265,14 @@ class Walker(WalkOutput):
             self.number_of_read[read] = number
         self.n_ranges = 0 if read.is_empty else 1
         self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
-        return 0
 
-    def keep(self, n: cython.Py_ssize_t) -> cython.int:
+    def keep(self, n):
         """Cache the results of a walk with n pending nodes for other grammars."""
         if self.key is not None:
             ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
             read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
             self.walk_cache.keep(self.key, read)
             self.record_read(read)
-        return 0
 
     # ---------------------------------------------------------------- the walk
 
@@ -312,9 +310,7 @@ class Walker(WalkOutput):
         return n
 
     @cython.final
-    def next_to_enter(
-        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, above: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def next_to_enter(self, i, last, above):
         """The first child from i on that must be entered. Most children are refused, or stay in a loop that
         contains everything below them."""
         while i < last:
@@ -338,9 +334,7 @@ class Walker(WalkOutput):
         return i
 
     @cython.final
-    def child_from(
-        self, i: cython.Py_ssize_t, last: cython.Py_ssize_t, byte: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+    def child_from(self, i, last, byte):
         """The first child from i on whose byte is not less than `byte`; `last` if there is none.
 
         Children are sorted by their bytes, and so are classes of bytes. After white space a document
@@ -354,7 +348,7 @@ class Walker(WalkOutput):
             i += 1
         return i
 
-    def enter(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.bint:
+    def enter(self, i, d):
         """Read the byte that leads to a node at depth d. Return whether its children come next."""
         byte = self.trie[i].bits & 255
         c = self.space.class_of_byte[byte]
@@ -377,7 +371,7 @@ class Walker(WalkOutput):
             self.allow(self.trie[i].group, self.trie[i].group + 1)
         return True
 
-    def forget_counts(self, i: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+    def forget_counts(self, i, d):
         """Continue from depth d with smaller counts, if no text below the node can distinguish them."""
         exact = self.path[d].configuration
         configuration = self.counters.with_smaller_count(exact, self.height[i])
@@ -387,10 +381,9 @@ class Walker(WalkOutput):
                 reach = self.counters.known[exact].reach
                 if reach < self.counters.known[configuration].loops:
                     self.counters.known[configuration].loops = reach
-        return 0
 
     @cython.final
-    def learn(self, byte: cython.Py_ssize_t, d: cython.Py_ssize_t) -> cython.int:
+    def learn(self, byte, d):
         """Record that the configuration at depth d stays the same on a byte, if it does; see
         `walks.Walks.learn`."""
         configuration = self.path[d].configuration
@@ -405,10 +398,9 @@ class Walker(WalkOutput):
                 or configuration == self.path[max(d - 3, 0)].configuration
             ):
                 self.counters.find(configuration)
-        return 0
 
     @cython.final
-    def loops_below(self, i: cython.Py_ssize_t, configuration: cython.Py_ssize_t) -> cython.bint:
+    def loops_below(self, i, configuration):
         """Whether a configuration is known to stay the same on everything that occurs below a node. Then
         all tokens there are allowed, and what is left of them on other stacks does not matter."""
         if self.counters.any and configuration < self.counters.known.shape[0]:

@@ -69,7 +69,7 @@ class Reader:
         self.summaries = Summaries(len(fixed.action), max((fixed.n_kinds + 31) // 32, 1), account, 1024)
         self.kinds, self.frontiers = self.summaries.masks, self.summaries.pendings
 
-    def kinds_of(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def kinds_of(self, node):
         """The number of the set of kinds that a stack accepts.
 
         Raises:
@@ -79,7 +79,7 @@ class Reader:
             self.nodes.rows[node].result = cython.cast(cython.int, self.read(node))
         return self.nodes.rows[node].result
 
-    def read(self, node: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read(self, node):
         """Read a stack from its top until everything is decided."""
         state: cython.Py_ssize_t = self.nodes.rows[node].first
         if self.summaries.first[state].mask < 0:
@@ -101,20 +101,20 @@ class Reader:
                 found = self.summaries.united(found, more)
         return found
 
-    def skipped(self, frontier: cython.Py_ssize_t, below: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def skipped(self, frontier, below):
         """The node, at or below another, where a frontier is read next."""
         for _ in range(self.frontiers.pool[self.frontiers.starts[frontier + 1] - 1]):
             below = self.nodes.rows[below].second
         return below
 
-    def slot_of(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def slot_of(self, frontier, state):
         """The slot in `summaries` of a frontier and a state, computed if it is new."""
         slot = self.summaries.slot(frontier, state)
         return self.read_below(frontier, state) if self.summaries.rows[slot].pending < 0 else slot
 
     # ---------------------------------------------------------------- single states
 
-    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
+    def read_top(self, state):
         """Read the top state of a stack."""
         self.account.check()
         n: cython.Py_ssize_t = 0
@@ -127,9 +127,8 @@ class Reader:
         kinds = self.kinds.intern(self.summaries.n_words)
         self.summaries.first[state].pending = cython.cast(cython.int, frontier)
         self.summaries.first[state].mask = cython.cast(cython.int, kinds)
-        return 0
 
-    def read_below(self, frontier: cython.Py_ssize_t, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_below(self, frontier, state):
         """Read a state below the top with a frontier. Return the slot of the result."""
         self.account.check()
         n: cython.Py_ssize_t = 0
@@ -150,13 +149,12 @@ class Reader:
         left = self.frontier_of(n)
         return self.summaries.add(frontier, state, self.kinds.intern(self.summaries.n_words), left)
 
-    def begin(self, length: cython.Py_ssize_t) -> cython.int:
+    def begin(self, length):
         """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
         self.frontiers.room(length + 1)
         at = self.kinds.room(self.summaries.n_words)
         for w in range(self.summaries.n_words):
             self.kinds.pool[at + w] = 0
-        return 0
 
     def note(self, outcome, kind, n):
         """Add the outcome of a kind in a state to the new set or to the new frontier. Return the number of
@@ -169,7 +167,7 @@ class Reader:
             n += 1
         return n
 
-    def frontier_of(self, n: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def frontier_of(self, n):
         """The number of the new frontier, which has n entries."""
         if n == 0:
             return 0

@@ -124,7 +124,7 @@ class Store(BaseStore):
             return NOWHERE
         return self.configurations.number(state, node)
 
-    def read_sequence(self, node: cython.Py_ssize_t, sequence: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_sequence(self, node, sequence):
         """The stack after the terminals that the lexer returns, or `NOWHERE` if the parser refuses them."""
         for k in range(self.sequence_start[sequence], self.sequence_start[sequence + 1]):
             node = self.stacks.shifted(node, self.sequence[k])
@@ -132,7 +132,7 @@ class Store(BaseStore):
                 break
         return node
 
-    def takes(self, kinds: cython.Py_ssize_t, number: cython.Py_ssize_t) -> cython.bint:
+    def takes(self, kinds, number):
         """Whether two sets of kinds have a common kind: what a stack accepts, and what is asked for. Every
         stack accepts kinds below 0."""
         begin = self.reader.kinds.starts[kinds]
@@ -162,7 +162,7 @@ class Store(BaseStore):
             found = self.only_byte(configuration)
         return found  # noqa: RET504 - an object that is read while the lock is held
 
-    def only_byte(self, configuration: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def only_byte(self, configuration):
         """See `forced_byte`. It tries all bytes."""
         found: cython.Py_ssize_t = NO_ONE_BYTE
         if self.mask_of(configuration) & 1 or configuration == NOWHERE:
@@ -231,7 +231,7 @@ class Store(BaseStore):
             self.configurations.rows[configuration].result = cython.cast(cython.int, found)
         return self.configurations.rows[configuration].result
 
-    def decide(self, state: cython.Py_ssize_t, kinds: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def decide(self, state, kinds):
         """The result of `class_mask` for a lexer state and the kinds that a stack accepts.
 
         Most classes of a lexer state ask for the same few sets, so each set is tested once.

@@ -64,7 +64,7 @@ class Gather:
         shared = members.tokens.nbytes if is_shared else 0
         self.memory_size_bytes = sum(array.nbytes for array in self.tables) - shared
 
-    def number_rows(self, least: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def number_rows(self, least):
         """Number the rows of the classes that have at least `least` tokens. Return the number of rows."""
         n: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t
@@ -77,18 +77,18 @@ class Gather:
                 n += 1
         return n
 
-    def fill_rows(self) -> cython.void:
+    def fill_rows(self):
         """Fill the row of each large class."""
         for c in range(self.n_classes):
             if self.row_of_class[c] >= 0:
                 self.set_tokens(c, self.rows[self.row_of_class[c]])
 
-    def set_tokens(self, number: cython.Py_ssize_t, out: cython.uint[::1]) -> cython.void:
+    def set_tokens(self, number, out):
         """Set the bits of a class's tokens."""
         for p in range(self.starts[number], self.starts[number + 1]):
             set_bits(self.tokens, self.pieces[p, 0], self.pieces[p, 1], out)
 
-    def fill(self, class_mask: cython.const[cython.uint][::1], out: cython.uint[::1]) -> cython.int:
+    def fill(self, class_mask, out):
         """Do what `expand` does, without checks: compiled code that calls this has checked both arguments."""
         memset(cython.cast(cython.p_void, cython.address(out[0])), 0, 4 * self.n_words)
         for word in range((self.n_classes + 31) // 32):
@@ -103,9 +103,8 @@ class Gather:
                         self.set_tokens(c, out)
                 bits >>= 1
                 c += 1
-        return 0
 
-    def row_of(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def row_of(self, number):
         """Return the address of a large class's row; 0 if the class is not large."""
         row: cython.Py_ssize_t = self.row_of_class[number]
         if row < 0:
