@@ -153,11 +153,7 @@ def tokens_of_runs(
     return result
 
 
-def number_keys(
-    keys: cython.const[cython.Py_ssize_t][::1],
-    n_keys: cython.Py_ssize_t,
-    lengths: cython.const[cython.Py_ssize_t][::1],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def number_keys(keys: Integers, n_keys: int, lengths: Integers) -> tuple[Numbers, Numbers]:
     """Number token classes from 0 without gaps, given a key for each token.
 
     Args:
@@ -170,22 +166,11 @@ def number_keys(
             the order of their first ids. A representative is the shortest token; among several, the one with
             the lowest id.
     """
-    number: cython.Py_ssize_t[::1] = np.full(n_keys + 1, -1, np.int64)
-    classes = np.full(keys.shape[0], -1, np.int32)
-    class_of: cython.int[::1] = classes
-    representatives: cython.int[::1] = np.zeros(min(n_keys, keys.shape[0]) + 1, np.int32)
-    n: cython.Py_ssize_t = 0
-    with cython.nogil:
-        for t in range(keys.shape[0]):
-            if keys[t] < 0:
-                continue
-            c = number[keys[t]]
-            if c < 0:
-                c = n
-                number[keys[t]] = c
-                representatives[c] = cython.cast(cython.int, t)
-                n += 1
-            class_of[t] = cython.cast(cython.int, c)
-            if lengths[t] < lengths[representatives[c]]:
-                representatives[c] = cython.cast(cython.int, t)
-    return classes, np.array(representatives[:n])
+    ids = np.flatnonzero(keys >= 0)
+    first, shortest = np.full(n_keys, NOBODY, np.int64), np.full(n_keys, NOBODY, np.int64)
+    np.minimum.at(first, keys[ids], ids)
+    np.minimum.at(shortest, keys[ids], (lengths[ids] << 32) + ids)
+    in_order = np.argsort(first)[: np.count_nonzero(first < NOBODY)]
+    number = np.full(n_keys + 1, -1, np.int32)  # the last one is of no key
+    number[in_order] = np.arange(len(in_order))
+    return number[keys], (shortest[in_order] & 0x7FFFFFFF).astype(np.int32)
