@@ -17,8 +17,8 @@ from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lark.lalr import LalrMachine, SequenceTable, may_follow, read_machine, stack_automaton
 from equivalence.lark.lalr.machine import END
+from equivalence.lark.lalr.outcomes import DEAD, PASS
 from equivalence.lark.lalr.reference import Stack, kind_takes, shift, takes
-from equivalence.lark.lalr.sequences import DEAD, PASS
 from tests.lark_machines import SHIPPED, SMALL, Built, build, built, random_grammar, random_walk, small_names
 
 FEW = ("dangling else", "conflict that loses sentences", "nullable rules", "error after several reductions")

@@ -9,8 +9,10 @@ When: while the token classes of a Lark grammar are computed. Then `equivalence.
 sequences that reading further down the stack cannot distinguish, either.
 Limits: a reduction that goes on forever is an error; sequences, bytes of tables and time are bounded.
 
-Why from the end: 124,000 sequences of a Java grammar are 19,500 pairs and get 1,700 numbers. The first
-design ran the trie of all sequences on each state from the front, and ran the same rests again and again.
+124,000 sequences of a Java grammar are 19,500 pairs and get 1,700 numbers.
+
+Rejected: running the trie of all sequences on each state from the front. It runs the same rests again and
+again.
 """
 
 from __future__ import annotations
@@ -23,10 +25,8 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lark.lalr.machine import LalrMachine
-from equivalence.lark.lalr.outcomes import DEAD, PASS, SHIFT_POPS, SHIFT_REST
+from equivalence.lark.lalr.outcomes import PASS, SHIFT_POPS, SHIFT_REST
 from equivalence.lark.lalr.sequence_numbers import SequenceNumbers
-
-__all__ = ["DEAD", "PASS", "SequenceTable"]
 
 LONGEST_RULE = 1 << SHIFT_POPS
 """Most symbols on the right of a rule. A reduction pops one state less below the state on top."""
