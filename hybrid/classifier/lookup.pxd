@@ -11,7 +11,8 @@ cdef struct Row:
 
 
 cdef class Lookup:
-    cdef readonly list followers, held
+    cdef readonly list followers
+    cdef list held
     cdef readonly Py_ssize_t n_left
     cdef Py_ssize_t n_nodes, n_rows
     cdef Node[::1] nodes

@@ -4,10 +4,10 @@ from hybrid.classifier.store cimport Store
 
 cdef class NamedIds:
     cdef readonly object texts
-    cdef readonly dict named, group_of, members
-    cdef readonly bint reads_others
+    cdef readonly dict named
+    cdef dict group_of, members
+    cdef bint reads_others, begin_alike
     cdef readonly dict escaped
-    cdef readonly bint begin_alike
     cdef list rests
     cdef dict symbol_of, rows
     cdef readonly Py_ssize_t nbytes

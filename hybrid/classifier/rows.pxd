@@ -1,4 +1,4 @@
-from equivalence.atomic cimport publish, published
+from equivalence.atomic cimport published
 from equivalence.arrays.interning cimport Interned
 from equivalence.arrays.prefetch cimport fetch
 from hybrid.values.gather cimport Gather

@@ -1,4 +1,4 @@
-from equivalence.atomic cimport publish, publish_int, published, published_int
+from equivalence.atomic cimport publish_int, published, published_int
 
 
 cdef struct Step:

@@ -2,7 +2,6 @@ from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from hybrid.classifier.summaries cimport Summaries
 from equivalence.arrays.pairs cimport Pairs
-from hybrid.lark.stacks cimport Stacks
 
 
 cdef class Reader:
