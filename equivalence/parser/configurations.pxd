@@ -3,7 +3,7 @@ cimport cython
 from equivalence.arrays.account cimport Account
 from equivalence.arrays.interning cimport Interned
 from equivalence.parser.automaton cimport Automaton
-from equivalence.parser.byte_tables cimport ByteClass, ByteTables
+from equivalence.parser.byte_tables cimport ByteClass
 
 
 cdef struct Facts:
@@ -30,3 +30,9 @@ cdef class Configurations:
     cdef void note_step(self, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t following) noexcept nogil
     cdef void divide(self, Py_ssize_t state) noexcept nogil
     cdef void note_twins(self, Py_ssize_t state, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t following) noexcept nogil
+
+
+# Where the (state, tail) pairs of a configuration begin in the pool; they end where the next configuration begins.
+cdef inline Py_ssize_t stacks_of(Configurations space, Py_ssize_t configuration) noexcept nogil:
+    cdef Py_ssize_t begin = space.configurations.starts[configuration]
+    return begin + 2 + space.configurations.pool[begin + 1]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
+from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.parser.stacks import ABOVE_LABELS
 from cython.cimports.equivalence.source_check import check_source
@@ -38,7 +39,7 @@ def migrate_from(space: Space, other: Space, configuration: cython.Py_ssize_t) -
     found: cython.int[::1] = np.full(n_tails, -1, np.int32)
     begin: cython.Py_ssize_t = other.configurations.starts[configuration]
     end: cython.Py_ssize_t = other.configurations.starts[configuration + 1]
-    tops: cython.Py_ssize_t = begin + 2 + other.configurations.pool[begin + 1]
+    tops: cython.Py_ssize_t = stacks_of(other, configuration)
     with cython.nogil:
         found[0] = 0
         needed_tails(space, other, tops, end, found)

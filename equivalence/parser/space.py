@@ -30,7 +30,7 @@ from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.records import empty, zeros
 from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
-from cython.cimports.equivalence.parser.configurations import Configurations
+from cython.cimports.equivalence.parser.configurations import Configurations, stacks_of
 from cython.cimports.equivalence.parser.frames import counting, relative_of, unit_of
 from cython.cimports.equivalence.parser.ports import Ports
 from cython.cimports.equivalence.parser.space import AFTER, BEFORE, REJECT, after
@@ -186,9 +186,8 @@ class Space(Configurations):
         byte = self.byte_classes[byte_class].byte
         self.stamp += 1
         self.n_links = 0
-        begin = self.configurations.starts[configuration]
+        begin = stacks_of(self, configuration)
         end = self.configurations.starts[configuration + 1]
-        begin += 2 + self.configurations.pool[begin + 1]
         n: cython.Py_ssize_t = 0  # states that can read the byte, higher ranks first
         n_next: cython.Py_ssize_t = 0
         label: cython.Py_ssize_t = ABOVE_LABELS

@@ -18,6 +18,7 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
@@ -104,7 +105,7 @@ class DeltaWalker(Walker):
     def read_loop(self, state, loop):
         """Find what a configuration reads if it is one state, on an unknown stack or on one frame above it:
         the pieces of `loop_mask`, and `loop_pending`. Return False for others."""
-        at = self.space.configurations.starts[loop] + 2 + self.space.facts[loop].n_ports
+        at = stacks_of(self.space, loop)
         if self.space.configurations.starts[loop + 1] != at + 2:
             return False  # more than one state
         other = self.space.configurations.pool[at]

@@ -19,6 +19,7 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.records import zeros
+from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.summariser import Summariser
 
@@ -79,11 +80,9 @@ class Reader:
 
     def find(self, configuration):
         """Compute and store the mask of a configuration."""
-        begin = self.space.configurations.starts[configuration]
         end = self.space.configurations.starts[configuration + 1]
-        begin += 2 + self.space.configurations.pool[begin + 1]
         self.only = 0
-        for i in range(begin, end, 2):
+        for i in range(stacks_of(self.space, configuration), end, 2):
             state = self.space.configurations.pool[i]
             if self.summaries.first[state].mask < 0:
                 self.summariser.read_top(state)

@@ -19,6 +19,7 @@ import cython
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.hashing import mix
+from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
@@ -134,9 +135,8 @@ class Store(BaseStore):
         found: cython.Py_ssize_t = none
         if self.space.facts[self.checked(configuration)].n_ports > 0:
             return none
+        begin = stacks_of(self.space, configuration)
         end = self.space.configurations.starts[configuration + 1]
-        begin = self.space.configurations.starts[configuration]
-        begin += 2 + self.space.configurations.pool[begin + 1]
         for byte in range(256):
             if byte == but:
                 continue
@@ -153,11 +153,9 @@ class Store(BaseStore):
         """How many stacks a configuration has, if each ended below its two topmost states: more than a few
         only after an ambiguous text."""
         self.checked(configuration)
-        begin: cython.Py_ssize_t = self.space.configurations.starts[configuration]
-        end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]
-        begin += 2 + self.space.configurations.pool[begin + 1]
+        end = self.space.configurations.starts[configuration + 1]
         found: cython.Py_ssize_t = 0
-        for i in range(begin, end, 2):
+        for i in range(stacks_of(self.space, configuration), end, 2):
             tail = self.space.configurations.pool[i + 1]
             found += self.space.stacks.tails.starts[tail + 1] - self.space.stacks.tails.starts[tail]
         return found
@@ -170,10 +168,9 @@ class Store(BaseStore):
             IndexError: there is no such configuration.
         """
         self.checked(configuration)
-        begin: cython.Py_ssize_t = self.space.configurations.starts[configuration]
-        end: cython.Py_ssize_t = self.space.configurations.starts[configuration + 1]
-        found: cython.Py_ssize_t = self.space.configurations.pool[begin + 1] != 0
-        for i in range(begin + 2 + self.space.configurations.pool[begin + 1], end, 2):
+        end = self.space.configurations.starts[configuration + 1]
+        found: cython.Py_ssize_t = self.space.facts[configuration].n_ports != 0
+        for i in range(stacks_of(self.space, configuration), end, 2):
             # a sum, because the order of stacks does not matter
             below = self.tail_hash(self.space.configurations.pool[i + 1], depth - 1)
             found += mix(mix(5, self.space.configurations.pool[i]), below)
