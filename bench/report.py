@@ -26,7 +26,7 @@ import joblib
 import numpy as np
 from rich.console import Console
 
-from equivalence.store import write_whole
+from equivalence.array_files import write_whole
 from hybrid.testing.comparison import Comparison
 
 PACKAGES = ("equimask", "xgrammar", "numpy", "torch", "lark", "llguidance", "cfgzip", "transformers")

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
-from equivalence.store import write_arrays
+from equivalence.array_files import write_arrays
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, Vocabulary
 from hybrid.drafts import DraftModel, verify
 from hybrid.drafts.counts import LEVELS, Counts

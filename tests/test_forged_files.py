@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from equivalence import ArtifactError, Vocabulary, VocabularyError
-from equivalence.store import Unusable, array_of_npy
+from equivalence.array_files import Unusable, array_of_npy
 from hybrid import CompiledGrammar
 from tests.test_artifact import VOCABULARY
 

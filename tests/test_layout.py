@@ -28,7 +28,7 @@ PACKAGE_ORDER = ("equivalence, tools", "hybrid", "adapters", "bench", "tests")
 
 EQUIVALENCE_ORDER = (
     "atomic, bounded_cache, errors, source_check, context_values, weak_methods",
-    "forks, store",
+    "array_files, forks",
     "deadline",
     "arguments, arrays, bounds",
     "network, parser, runs, trie",

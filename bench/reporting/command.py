@@ -22,7 +22,7 @@ from rich.console import Console
 from bench import options, picture, report, workloads
 from bench.reporting import facts, jobs, markdown, page, plots, questions
 from bench.reporting.inputs import FULL, QUICK, Inputs, limited
-from equivalence.store import write_whole
+from equivalence.array_files import write_whole
 
 SHIPPED_VOCABULARY = "tekken"
 

@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from bench.cases import CHECKOUT
 from bench.report import say
-from equivalence.store import write_whole
+from equivalence.array_files import write_whole
 
 PATIENCE = 6
 """A job is killed after this many times its expected seconds, plus ten minutes."""

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from equivalence import forks
 from equivalence.arguments import integer, integer_from, integers, one_or_more, path_of, shown
+from equivalence.array_files import Arrays, Unusable, read_arrays, write_arrays
 from equivalence.errors import VocabularyError
 from equivalence.runs import ByteOrder, byte_order
-from equivalence.store import Arrays, Unusable, read_arrays, write_arrays
 from equivalence.trie.trie import Trie, build_trie, read_only, side_by_side
 from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equivalence import ArtifactError, GrammarError, HybridError
-from equivalence.store import read_whole
+from equivalence.array_files import read_whole
 from hybrid import files as artifact
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.parallel import Source

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equivalence import ArgumentError
-from equivalence.store import read_whole
+from equivalence.array_files import read_whole
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.parallel import compiled_from
 from hybrid.cli.artifacts import print_differences

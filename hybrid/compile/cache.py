@@ -36,7 +36,7 @@ from typing import Any
 
 from equivalence import ArtifactError, HybridError, Vocabulary, forks
 from equivalence.arguments import integer_from, path_of
-from equivalence.store import read_whole, write_whole
+from equivalence.array_files import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
 from hybrid.files import can_be_written, from_bytes, to_bytes
 from hybrid.files.container import VERSION

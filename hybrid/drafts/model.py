@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from equivalence import ArgumentError, ArtifactError, BudgetExceeded, HybridError
 from equivalence.arguments import integer_from, path_of, shown
+from equivalence.array_files import Unusable, read_arrays, write_arrays
 from equivalence.deadline import Deadline
-from equivalence.store import Unusable, read_arrays, write_arrays
 from hybrid.api.matcher import GrammarMatcher
 from hybrid.classifier.base_store import NO_BYTE
 from hybrid.classifier.classifier import forced_text

@@ -11,8 +11,8 @@ everything that follows, 8 bytes with the length of the header (little endian), 
 members. A member is the zlib stream of an array in C order, little endian. The header lists its type, shape
 and length under "members", in the order of the file. Equal contents give equal bytes.
 
-The archives of `equivalence.store` have only a checksum for each array, and some hundred bytes around it: a
-small schema would take twice as much.
+The archives of `equivalence.array_files` have only a checksum for each array, and some hundred bytes around
+it: a small schema would take twice as much.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from equivalence import ArtifactError, HybridError, StrategyError, TokenClasses, Vocabulary
+from equivalence.array_files import read_whole, write_whole
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables
-from equivalence.store import read_whole, write_whole
 from hybrid.classifier import Classifier, distinct_classes
 from hybrid.classifier.summaries import Summaries, summaries_of
 from hybrid.classifier.tables import Fixed, ParserTables, assembled

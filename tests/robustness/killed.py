@@ -32,7 +32,7 @@ import typer
 
 from bench import options, report, workloads
 from bench.reporting.answers import publish
-from equivalence import store
+from equivalence import array_files
 from hybrid import GrammarCompiler
 from hybrid.compile.cache import ENTRY, PARTIAL
 from hybrid.testing.segmentation import tokenize_greedy
@@ -52,7 +52,7 @@ PROCESSES = 16
 
 class InPieces:
     """A file that is written in small pieces, after some of which the process is killed; replaces `open` in
-    `equivalence.store`."""
+    `equivalence.array_files`."""
 
     def __init__(self, path: str, mode: str, **options: Any) -> None:
         self.stream: Any = open(path, mode, **options)  # noqa: SIM115
@@ -131,7 +131,7 @@ def work_for_ever(
     rng = random.Random(seed)
     random.seed(seed)
     if seed % 2:
-        store.open = InPieces  # type: ignore[attr-defined]
+        array_files.open = InPieces  # type: ignore[attr-defined]
     limit = limit_bytes if seed % 3 == 0 else -1
     compiler = GrammarCompiler(
         vocabulary, cache_dir=folder, cache_dir_limit_bytes=limit, cache_enabled=False, on_demand=True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equivalence.store import Unusable, read_arrays, write_arrays
+from equivalence.array_files import Unusable, read_arrays, write_arrays
 from equivalence.vocabulary import Vocabulary
 
 ARRAYS: dict[str, np.ndarray] = {
