@@ -1,8 +1,8 @@
-"""Checked values of arguments: ids, rows, counts, switches and paths.
+"""Checked values of arguments: ids, rows, counts, switches, paths and limits.
 
 What: integers of Python, of numpy, and of tensors without dimensions become a Python `int`, so that no
 arithmetic is done in an 8-bit type. Everything else, also booleans, is refused with an error that names the
-argument.
+argument. `check_count` and `check_seconds` check limits, and refuse those that no kernel could keep.
 When: for arguments of public calls. Hot paths check ``value.__class__ is int`` first.
 Limits: texts, temperatures and bitmasks are checked in `hybrid.values.arguments` and `hybrid.api.bitmask`.
 """
@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import operator
 import os
+import sys
 from typing import Any
 
 from equivalence.errors import ArgumentError, HybridError
 
 SHOWN = 60
 """Characters of a value that a message repeats."""
+
+MOST = 2**48
+"""Of states and bytes: more than any machine has, and an int64 still where a hundred times as much occurs."""
 
 
 def shown(value: object) -> str:
@@ -130,3 +134,24 @@ def _can_be_encoded(path: str) -> bool:
         return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
+
+
+def check_count(name: str, given: Any) -> None:
+    """Check a limit of states, rows or bytes.
+
+    Raises:
+        HybridError: it is not an integer from 1 to `MOST`.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
+        raise HybridError(f"{name} must be an integer from 1 to {MOST}, but is {given!r}")
+
+
+def check_seconds(name: str, given: Any) -> None:
+    """Check a limit of seconds; None: there is no limit.
+
+    Raises:
+        HybridError: it is neither None nor a finite number above 0.
+    """
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if given is not None and not (is_number and 0 < given <= sys.float_info.max):
+        raise HybridError(f"{name} must be a positive number, or None for no limit, but is {given!r}")

@@ -30,7 +30,7 @@ EQUIVALENCE_ORDER = (
     "atomic, bounded_cache, errors, source_check, context_values, weak_methods",
     "array_files, forks",
     "deadline",
-    "arguments, arrays, bounds",
+    "arguments, arrays",
     "network, parser, runs, trie",
     "walks",
     "vocabulary",

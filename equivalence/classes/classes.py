@@ -14,8 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from equivalence.arguments import shown
-from equivalence.bounds import check_count, check_seconds
+from equivalence.arguments import check_count, check_seconds, shown
 from equivalence.classes.explore import Capacity, explore, out_of_bytes
 from equivalence.classes.partition import partition_runs
 from equivalence.classes.token_classes import TokenClasses

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from equivalence.bounds import check_count, check_seconds
+from equivalence.arguments import check_count, check_seconds
 from equivalence.classes.explore import Capacity
 from equivalence.errors import HybridError
 
