@@ -224,9 +224,12 @@ class HealingMatcher(GrammarMatcher):
         Raises:
             MatcherError: bytes of the prefix are left, and the limit is not None.
         """
-        if tokens_left is not None and (left := self.left):
+        left = self.left
+        if not left:
+            return super().limit_tokens(tokens_left, with_stop_token=with_stop_token)
+        if tokens_left is not None:
             raise MatcherError(f"a limit may be set when the prefix is spelled, but {left!r} is left of it")
-        return super().limit_tokens(tokens_left, with_stop_token=with_stop_token)
+        return None  # there is no limit; replacing the follower would end the prefix
 
 
 def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
