@@ -85,6 +85,12 @@ def test_a_mask_of_all_ids_need_not_be_applied(strategy: str, grammar: str, want
     assert allowed(sides.ours, 3) == allowed(sides.plain, 3) == wanted
 
 
+def test_nor_if_only_the_text_of_a_stop_token_is_forbidden(strategy: str) -> None:
+    sides = Sides.of(strategy, 'root ::= "a" "b"*', Vocabulary.from_bytes([b"a", b"b"], stop_token_ids=0))
+    assert sides.same("accept_string", "a")
+    assert allowed(sides.ours, 2) == allowed(sides.plain, 2) == (False, [0, 1])
+
+
 # Stop tokens in place of the vocabulary's.
 
 

@@ -102,7 +102,8 @@ class EngineFollower(Follower):
             return needed or bool(self._void_words)
         check_time(began, self._mask_seconds)
         self._gather.expand(self._class_words, row, self._stops, self._can_stop)
-        return needed or self._always_applied
+        # XGrammar may also forbid the text of a stop token, or a missing prefix
+        return self._always_applied or (needed and self._forbids(row))
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """See `Follower.fill_by_class`."""
@@ -143,6 +144,8 @@ class EngineFollower(Follower):
 
     def _forbids(self, row: NDArray[np.uint32]) -> bool:
         """Whether some bit of an expanded row is 0."""
+        if len(row) > 1 and row[0] != 0xFFFFFFFF:  # usual, and quick to find
+            return True
         return bool((row[:-1] != 0xFFFFFFFF).any()) or bool(~row[-1] & self._last_bits)
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
