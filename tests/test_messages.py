@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import adapters.xgrammar
+import hybrid.guard
 from equivalence import GrammarError
 from hybrid import GrammarCompiler
+from hybrid.cli.grammar_source import read_grammar
 from hybrid.values.notations import fault_of
 from hybrid.xgrammar.messages import MESSAGE_CHARACTERS, shortened
 from tests.test_json_schema_meaning import BYTES
@@ -61,6 +63,64 @@ def test_schemas_that_are_refused_say_what_to_do(
     schema: Any, options: dict[str, Any], told: str, meaning: str
 ) -> None:
     assert re.search(told, refusal(COMPILERS[meaning], "compile_json_schema", schema, **options))
+
+
+NOTATIONS = [
+    ('root ::= | "a"', 'empty alternative is written ""', 'root ::= "" | "a"'),
+    ('root ::= ("a" | ) "b"', "empty alternative", 'root ::= ("a" | "") "b"'),
+    ('root ::= "a" |', "empty alternative", 'root ::= "a" | ""'),
+    ('root ::= p "b"\np ::=\nq ::= "a"', "empty alternative", 'root ::= p "b"\np ::= ""\nq ::= "a"'),
+    ("root ::= 'a'", "double quotes", 'root ::= "a"'),
+    ("root ::= “a”", "Unexpected character: '“' (texts are written in double quotes", 'root ::= "a"'),
+    ('\ufeffroot ::= "a"', "byte order mark", 'root ::= "a"'),
+    ('root ::=\xa0"a"', "only spaces", 'root ::= "a"'),
+    (
+        'root ::= blé\nblé ::= "é"',
+        "line 1, column 12: Unexpected character: 'é' (names of rules",
+        'root ::= ble\nble ::= "é"',
+    ),
+    ('# é\nroot ::= "é" → "a"', "line 2, column 15: Unexpected character: '→'", 'root ::= "é" "a"'),
+    ('root ::= "a" // one', "comments begin with #", 'root ::= "a" # one'),
+    ('(* one *)\nroot ::= "a"', "comments begin with #", '# one\nroot ::= "a"'),
+    ('root ::= (* one *) "a"', "comments begin with #", 'root ::= "a" # one'),
+    ('root ::= "a";', "nothing ends a rule", 'root ::= "a"'),
+    ('root ::= "a", "b"', "without commas", 'root ::= "a" "b"'),
+    ('root ::= { "a" }', "a repeat is written", 'root ::= ("a")*'),
+    ('root ::= "a"{1,2}{3}', "in parentheses", 'root ::= ("a"{1,2}){3}'),
+    ('root ::= "a"{,3}', "{0,5}", 'root ::= "a"{0,3}'),
+    ("root ::= /a|b/", "Regex", 'root ::= Regex("a|b")'),
+    ("root ::= <[65]> <[66]>", "written Token", "root ::= Token(65) Token(66)"),
+    ("root ::= !<[65]>", "ExcludeToken", "root ::= ExcludeToken(65)"),
+    ('<root> ::= <p>\n<p> ::= "a"', "names of rules have no <>", 'root ::= p\np ::= "a"'),
+    ('root ::= "\\[a"', "no backslash", 'root ::= "[a"'),
+    ("root ::= [\\d]", "is written [0-9]", "root ::= [0-9]"),
+    ("root ::= [\\w]", "a-zA-Z0-9_", "root ::= [a-zA-Z0-9_]"),
+    ("root ::= .", "any character is written", "root ::= [\\x00-\\U0010ffff]"),
+    ("root ::= #x41", "x41 is written", 'root ::= "\\x41"'),
+    ("root ::= [#x41-#x5A]", "x41 is written", "root ::= [\\x41-\\x5A]"),
+    ('root ::= "a"i', "both: [aA]", "root ::= [aA]"),
+    ('root ::= "a\n"', "a line end in quotes or brackets is written \\n", 'root ::= "a\\n"'),
+    ("root ::= [a\n]", "a line end in quotes or brackets is written \\n", "root ::= [a\\n]"),
+    ('root := "a"', "written name ::=", 'root ::= "a"'),
+    ('root ::= p\np = "a"', "written name ::=", 'root ::= p\np ::= "a"'),
+    ('root ::= p p ::= "a"', "a line of its own", 'root ::= p\np ::= "a"'),
+    ('root ::= digits\ndigit ::= "0"', "did you mean 'digit'", 'root ::= digit\ndigit ::= "0"'),
+    ('start ::= "a"', "pass root_rule_name='start'", 'root ::= "a"'),
+    ('root ::= \\n "a"', "within quotes and brackets", 'root ::= "\\n" "a"'),
+]
+"""Texts in relatives of EBNF, the advice, and the same grammar in EBNF."""
+
+
+@pytest.mark.parametrize(("text", "told", "instead"), NOTATIONS, ids=[text for text, _, _ in NOTATIONS])
+def test_relatives_of_ebnf(text: str, told: str, instead: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = COMPILERS["xgrammar"]
+    message = refusal(compiler, "compile_grammar", text)
+    assert told in message
+    assert compiler.compile_grammar(instead).strategy == "classifier"
+    with pytest.raises(GrammarError, match=re.escape(told)):
+        read_grammar(text)
+    monkeypatch.setattr(hybrid.guard, "QUICK_SECONDS", -1.0)  # in another process
+    assert refusal(compiler, "compile_grammar", text) == message
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from equivalence import ArgumentError, GrammarError
 from hybrid.api.parallel import Source
 from hybrid.cli.shipped_grammars import shipped_grammars
 from hybrid.values.notations import fault_of
-from hybrid.xgrammar.messages import shortened
+from hybrid.xgrammar.messages import said, shortened
+from hybrid.xgrammar.notation import explained
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
 COMPILED = f"A file in Lark's notation (.lark); {ALLOWED[0].lower()}{ALLOWED[1:]}"
@@ -48,8 +49,9 @@ def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> 
         return xgrammar.Grammar.from_ebnf(text, root_rule_name=root)
     except (RuntimeError, ValueError) as error:  # texts and messages may not be UTF-8
         kind = "schema" if schema is not None else "grammar"
+        told = (explained(said(error), text) if schema is None else None) or shortened(error)
         raise GrammarError(
-            f"XGrammar refuses the {kind} {_short(text_or_file)}: {shortened(error)}; pass a file or the "
+            f"XGrammar refuses the {kind} {_short(text_or_file)}: {told}; pass a file or the "
             "text of an EBNF/GBNF grammar or a JSON schema"
         ) from error
 

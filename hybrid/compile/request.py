@@ -29,7 +29,7 @@ from hybrid.compiled import CompiledGrammar
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate, text_estimate
 from hybrid.lark.source import LarkGrammar
-from hybrid.xgrammar.messages import check_memory, shortened, way_out
+from hybrid.xgrammar.messages import check_memory, said, shortened, way_out
 
 METHODS = {
     "grammar": "compile_grammar",
@@ -174,7 +174,7 @@ class Converted(Parsed):
         return guard.convert(self, deadline)
 
     def advice(self, error: Exception) -> str | None:
-        return way_out(str(error), self.title, self.remote_call()[1][0], SCHEMA_OPTIONS)
+        return way_out(said(error), self.title, self.remote_call()[1][0], SCHEMA_OPTIONS)
 
 
 @dataclass(frozen=True, eq=False)

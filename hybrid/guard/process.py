@@ -224,6 +224,8 @@ def run_task(library: Library, channel: socket.socket) -> None:
         memory = isinstance(error, MemoryError) or "bad_alloc" in str(error) or is_lost_for_memory(error)
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))  # the answer needs memory, too
         text = str(error) or f"{type(error).__name__} without a message"
+        if isinstance(error, UnicodeDecodeError):  # XGrammar's message, which quotes a part of a character
+            text = error.object.decode("utf-8", "replace")
         send_frame(channel, b"M" if memory else b"E", text[:100_000].encode("utf-8", "replace"))
 
 

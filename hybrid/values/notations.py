@@ -15,7 +15,7 @@ _FILE_NAME = re.compile(r"[\w./\\~:-]*[\w-]\.[A-Za-z]\w{0,9}")
 _EBNF = re.compile(r"(?:\s|#.*\n|//.*\n)*[\w.-]+[ \t]*::=")
 """A rule at the beginning, after comments. A later rule may be in a string of another notation, or be a slip
 of the pen."""
-_LARK_RULE = re.compile(r"(?m)^[?!]{0,2}\w+(?:\.\d+)?[ \t]*:")
+_LARK_RULE = re.compile(r"(?m)^[?!]{0,2}\w+(?:\.\d+)?[ \t]*:(?!=)")
 _LAST_COMMA = re.compile(r",\s*[}\]]")
 
 

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 
 from equivalence.errors import GrammarError, HybridError
 from hybrid.values.notations import fault_of, not_ebnf
+from hybrid.xgrammar.notation import explained
 
 MESSAGE_CHARACTERS = 1_000
 """The most characters of a message that are kept: XGrammar quotes whole schemas, and Lark long names."""
@@ -31,11 +32,18 @@ _OPTION = re.compile(r"unexpected keyword argument '(\w+)'")
 
 def shortened(error: BaseException) -> str:
     """Return the message of an error of XGrammar or Lark, without most of the text that it quotes."""
-    text = _PLACE.sub("", str(error)).strip() or f"{type(error).__name__} without a message"
+    text = _PLACE.sub("", said(error)).strip() or f"{type(error).__name__} without a message"
     if len(text) <= MESSAGE_CHARACTERS:
         return text
     half = MESSAGE_CHARACTERS // 2
     return f"{text[:half]} ... {text[-half:]}"
+
+
+def said(error: BaseException) -> str:
+    """Return what an error says. XGrammar quotes single bytes of a text, so its message may not be text."""
+    if isinstance(error, UnicodeDecodeError) and _PLACE.match(found := error.object.decode(errors="replace")):
+        return found
+    return str(error)
 
 
 def check_memory(error: BaseException) -> None:
@@ -84,7 +92,7 @@ def way_out(message: str, title: str, text: object, options: Iterable[str] = ())
     if not isinstance(text, str):
         return None
     if title == "grammar":
-        return not_ebnf(text)
+        return not_ebnf(text) or explained(message, text)
     if title in ("JSON schema", "structural tag"):
         return fault_of(text)
     return None
