@@ -295,6 +295,20 @@ def test_bounds_are_kept():
         build_lexer(grammar, np.zeros((1, 1), bool))
 
 
+def test_too_many_states_name_the_terminal():
+    """The text after a quotation mark is a string, or words and operators if no other mark follows."""
+    text = """
+        start: (WORD | STRING | OPERATOR)*
+        WORD: /\\w+/
+        STRING: /".{}"/
+        OPERATOR: "<->" | "->" | "&&" | "&" | "||" | "|"
+        %ignore /\\s+/
+        """
+    with pytest.raises(BudgetExceeded, match=r"within terminal STRING: .*\(up to 50,000\)"):
+        build_lexer(build_lark(text.replace("{}", "*")), max_states=2000)
+    build_lexer(build_lark(text.replace(".{}", '[^"]*')), max_states=2000)
+
+
 def test_long_chains_take_linear_time():
     grammar = build_lark("start: A\nA: /a{15000}b/")
     began = time.process_time()

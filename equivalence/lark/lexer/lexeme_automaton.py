@@ -115,7 +115,7 @@ class LexemeAutomaton:
                 raise BudgetExceeded(
                     f"the patterns need more than {self._max_states} states for one lexeme, or "
                     f"{THREADS_PER_STATE} times as many ways to be in them; large bounded repeats need many: "
-                    "lower their bounds, or raise Budget.states (max_states)"
+                    "lower their bounds, or raise Budget.states (up to 50,000)"
                 )
             self.states.append(state)
         return number

@@ -20,6 +20,7 @@ Limits: fallbacks are dropped, and the text is dead if one of them would be need
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -102,15 +103,24 @@ class LexemeTransducer:
             number = self._numbers[place] = len(self.places)
             if number >= self.max_states:
                 raise BudgetExceeded(
-                    f"the lexer has more than {self.max_states} states; raise Budget.states "
-                    f"(max_states), or use an unread_limit below {self._limit}, so that fewer lexemes "
-                    "are given back"
+                    f"the lexer has more than {self.max_states} states, most of them within "
+                    f"{self._heaviest()}: where its end may not follow, or another end may, its text is also "
+                    "divided into other terminals; use a pattern that ends only once "
+                    '("[^"]*" for strings) and begins like no other terminal, or raise Budget.states '
+                    "(up to 50,000)"
                 )
             self.places.append(place)
             self.rows.append(None)
             self.weights.append(max((self._weight(f) for f in _fallbacks(place)), default=0))
             self.at_end.append(self._end(place) if number else Outcome((), 0))
         return number
+
+    def _heaviest(self) -> str:
+        """What may end in most of the last states that give back text, for the error."""
+        last = [place.lexeme for place in self.places[-2000:] if _fallbacks(place)]
+        counts = Counter(end for lexeme in last for end in self.lexemes.reachable[lexeme])
+        end = max(counts, key=lambda one: counts[one], default=self.lexemes.silent)
+        return "ignored text" if end == self.lexemes.silent else f"terminal {self.lexemes.scanner.names[end]}"
 
     def _weight(self, fallback: Outcome) -> int:
         """A lower bound of the lexemes given back: each fallback counts as one, whatever it emits."""

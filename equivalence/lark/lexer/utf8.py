@@ -124,7 +124,8 @@ class _Expansion:
         number = len(self.continuations)
         if number >= self.max_states:
             raise BudgetExceeded(
-                f"the lexer has more than {self.max_states} states of bytes; raise Budget.states (max_states)"
+                f"the lexer has more than {self.max_states} states of bytes; raise Budget.states (up to "
+                "50,000)"
             )
         self.rows.append(self.table(row))
         self.continuations.append(
