@@ -33,6 +33,15 @@ from hybrid.values.notations import not_lark
 MOST_CHARACTERS = 1 << 20
 """Longest text of a grammar. Real ones have 10,000 to 50,000 characters."""
 
+_RULE = re.compile(r"(?m)^[?!]{0,2}([a-z_]\w*)(?:\.-?\d+)?[ \t]*:")
+
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|//.*|/(?:[^/\\\n]|\\.)+/')
+_DIALECT = re.compile(
+    r"%(?:json|regex|llguidance|lark)\b|<\[|<\|?/?\w+\|?>|(?<=[\w)\"])\{\d*,?\d*\}| & |~(?=\")"
+    r"|(?m:^\w+\[(?=[a-z]))"
+)
+"""What XGrammar's dialect or llguidance's has in addition."""
+
 MOST_STATES = 20_000
 """Most states of Lark's parser. Real parsers have 30 to 900; Lark takes about 0.1 ms and 2 KiB for each,
 and more if many terminals may follow."""
@@ -69,7 +78,26 @@ def read(text: str, start: str) -> lark.Lark:
     except RecursionError as error:
         raise GrammarError("Lark refuses the grammar: it is nested too deeply") from error
     except REFUSALS as error:
-        raise GrammarError(f"Lark refuses the grammar: {not_lark(text) or error}") from error
+        told = not_lark(text) or _with_advice(str(error), text, start)
+        raise GrammarError(f"Lark refuses the grammar: {told}") from error
+
+
+def _with_advice(message: str, text: str, start: str) -> str:
+    """Lark's message, with what to do if that is known."""
+    advice = ""
+    if f"undefined rule: NonTerminal({start!r})" in message:
+        first = _RULE.search(text)
+        advice = "" if first is None else f"to begin with another rule, pass start={first[1]!r}, for example"
+    elif "Reduce/Reduce collision" in message:
+        advice = "the grammar must be LALR(1); Lark's Earley parser, its default, accepts others, too"
+    else:
+        found = _DIALECT.search(_QUOTED.sub('""', text))
+        if found is not None:
+            advice = (
+                f"{found[0].strip()!r} is not in Lark's notation, but perhaps in XGrammar's dialect: "
+                "compile_grammar(xgrammar.Grammar.from_lark(text)); that has no lexer"
+            )
+    return f"{message.strip()} ({advice})" if advice else message
 
 
 class _EnoughCollisions:
