@@ -37,7 +37,7 @@ from hybrid.guard.estimate import (
     pattern_estimate,
 )
 from hybrid.guard.lark_serialisation import Construction, deserialised
-from hybrid.guard.recursion import may_be_ambiguous
+from hybrid.guard.recursion import ambiguous_calls, count_calls
 from hybrid.values.budget import Budget
 from hybrid.xgrammar.messages import refusals, shortened
 
@@ -246,15 +246,22 @@ class Guard:
     def _compiling(
         self, grammar: xgrammar.Grammar, size: int, longest: int, limit: float | None
     ) -> Estimate:  # fmt: skip
-        """Estimate a compilation. Ambiguity is only looked for if it may exceed the limit in seconds."""
+        """Estimate a compilation. Ambiguity is only looked for if it may exceed the limit in seconds.
+
+        How many calls may be ambiguous decides only whether another process tries it first: many grammars
+        with many such calls are quick.
+        """
         try:
             read = read_grammar(grammar)
         except GrammarError:  # its serialised form cannot be read
             return Estimate(UNBOUNDED_SECONDS, False)
         seconds, is_deep = grammar_estimate(read, size)
-        more = seconds + ambiguity_seconds(longest)
-        if not is_deep and limit is not None and LIKELY_FACTOR * more > limit and may_be_ambiguous(read):
-            seconds = more
+        if is_deep or limit is None:
+            return Estimate(seconds, is_deep)
+        most = count_calls(read) if self.refuse_over is None else 1
+        if LIKELY_FACTOR * (seconds + ambiguity_seconds(longest, 2 * most)) > limit:
+            calls = ambiguous_calls(read)
+            seconds += ambiguity_seconds(longest, min(calls, 2 * most))
         return Estimate(seconds, is_deep)
 
     def _run(self, task: worker.Task, deadline: Deadline, phase: str) -> bytes:

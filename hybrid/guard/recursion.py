@@ -1,10 +1,10 @@
 """How the rules of a grammar begin and end with each other.
 
 What: `beginnings` finds left recursion, and long chains of rules that begin with each other;
-`may_be_ambiguous` finds recursion in which a text may have many parses.
+`ambiguous_calls` finds recursion in which a text may have many parses.
 When: by `hybrid.guard.estimate`, as XGrammar's compiler takes long for such grammars.
 Limits: plain Python, some microseconds for each rule. Lookahead assertions and ranges of characters are not
-considered, so `may_be_ambiguous` is true for many unambiguous grammars.
+considered, so `ambiguous_calls` is above 0 for many unambiguous grammars.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from equivalence.arrays.closure import components_of, outside_cycles
 from equivalence.network import serial
@@ -69,12 +71,19 @@ def beginnings(grammar: ParsedGrammar) -> tuple[int, float]:
     return len(rules) - len(taken), chains
 
 
-def may_be_ambiguous(grammar: ParsedGrammar) -> bool:
-    """Whether a rule that begins, or ends, with itself is called twice in a sequence of a rule in the same
-    cycle. Then the number of parses of a text may grow with a power of its length."""
+def count_calls(grammar: ParsedGrammar) -> int:
+    """How many calls there are at most, each repeat as one; quickly."""
+    return int(np.isin(grammar.data[grammar.starts], serial.CALLS).sum())
+
+
+def ambiguous_calls(grammar: ParsedGrammar) -> int:
+    """How many calls are made where a rule that begins, or ends, with itself is called twice in a sequence of
+    a rule in the same cycle; repeats count twice. 0: no such place. Otherwise the number of parses of a text
+    may grow with a power of its length."""
     expressions = _expressions(grammar)
     numbers = range(len(expressions.bodies))
     may_be_empty = _may_be_empty(expressions)
+    most = 0
     for end in (FIRST, LAST):
         after = [
             {callee for callee, _ in _calls_at(expressions, number, end, may_be_empty)} for number in numbers
@@ -82,29 +91,28 @@ def may_be_ambiguous(grammar: ParsedGrammar) -> bool:
         components = components_of(after, lambda: None)
         sizes = Counter(components)
         in_cycles = [number for number in numbers if sizes[components[number]] > 1 or number in after[number]]
-        if any(_calls_twice(expressions, number, components) for number in in_cycles):
-            return True
-    return False
+        most = max(most, sum(_repeated_calls(expressions, number, components) for number in in_cycles))
+    return most
 
 
-def _calls_twice(expressions: Expressions, number: int, components: list[int]) -> bool:
-    """Whether some sequence of a rule calls its component more than once."""
+def _repeated_calls(expressions: Expressions, number: int, components: list[int]) -> int:
+    """Count the calls of a rule's component in those sequences of the rule that call it more than once."""
     data, waiting = expressions.data, [expressions.bodies[number]]
+    found = 0
     while waiting:
         place = waiting.pop()
-        parts = [place]
-        if data[place] in serial.WHOLES:
-            parts = expressions.parts(place)
+        parts = expressions.parts(place) if data[place] in serial.WHOLES else [place]
+        if data[place] == serial.CHOICES:
             waiting += parts
-            if data[place] == serial.CHOICES:
-                continue
+            continue
         calls = 0
         for part in parts:
-            if data[part] in serial.CALLS and components[data[part + 2]] == components[number]:
+            if data[part] in serial.WHOLES:
+                waiting.append(part)
+            elif data[part] in serial.CALLS and components[data[part + 2]] == components[number]:
                 calls += 2 if data[part] == serial.REPEAT else 1
-        if calls > 1:
-            return True
-    return False
+        found += calls if calls > 1 else 0
+    return found
 
 
 def _calls_at(
