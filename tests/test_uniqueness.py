@@ -304,6 +304,36 @@ def test_other_schemas_remember_nothing() -> None:
         assert grammar.places is None is places_of(grammar.whole.nonterminals, grammar.whole.start, True)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            {
+                "type": "object", "minProperties": 1, "additionalProperties": False,
+                "patternProperties": {"^[0-9]{3}$": FREE},
+            },
+            '{"200":""}',
+        ),
+        ({"type": "array", "anyOf": [{"minItems": 4}, {"uniqueItems": True}]}, "[1,2]"),
+    ],
+    ids=["keys", "items"],
+)  # fmt: skip
+def test_values_that_no_text_has_are_no_reason_to_refuse(value: Any, text: str) -> None:
+    """The negation of these values would be refused. But it is only asked whether a string, which `$ref` has,
+    may be something else than an operation."""
+    operation = {"type": "object", "properties": {"value": value}, "required": ["value"]}
+    reference = {"type": "object", "properties": {"$ref": FREE}, "required": ["$ref"]}
+    schema = {"oneOf": [{"type": "object", "additionalProperties": operation}, reference]}
+    instances: list[Any] = [
+        {"a": {"value": json.loads(text)}},
+        {"$ref": "a"},
+        {"a": {"value": 1}},
+        {"$ref": 1},
+    ]
+    _, verdicts = judged_grammar(schema, instances)  # type: ignore[misc]
+    assert verdicts == [True, True, False, False]
+
+
 def test_batches_and_jumps_go_on() -> None:
     schemas: list[Any] = [UNIQUE["strings"], {"type": "object"}, UNIQUE["many words"]]
     matchers = [matcher_of(schema) for schema in schemas]

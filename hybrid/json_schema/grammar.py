@@ -146,8 +146,8 @@ class Source(NamedTuple):
         )
         start = nonterminals.of(assertions.root())
         while True:
-            nonterminals.build_all()
-            unique = [one for one in nonterminals.all if one.array is not None and one.array.remembers]
+            nonterminals.build_all(start)
+            unique = [one for one in nonterminals.used if one.array is not None and one.array.remembers]
             counts = _bounded(nonterminals, unique)
             these = repeating(nonterminals)
             has_new = declare_few_keys(nonterminals, these)
@@ -198,8 +198,8 @@ def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
     """
     n_before = -1
     while True:
-        find_productive(nonterminals.all)
-        n_productive = sum(one.is_productive for one in nonterminals.all) if unique else n_before
+        find_productive(nonterminals.used)
+        n_productive = sum(one.is_productive for one in nonterminals.used) if unique else n_before
         counts = Counts(nonterminals)
         if n_productive == n_before:
             return counts

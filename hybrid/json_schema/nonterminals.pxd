@@ -6,6 +6,7 @@ from hybrid.json_schema.formulas cimport Formula, Formulas
 
 cdef class Nonterminals:
     cdef readonly list all
+    cdef readonly list used
     cdef readonly Assertions assertions
     cdef readonly object numbers
     cdef readonly object bounds
@@ -18,7 +19,6 @@ cdef class Nonterminals:
     cdef object _build_array
     cdef dict _by_formula
     cdef dict _by_content
-    cdef list _todo
     cdef Py_ssize_t _depth
     cdef Py_ssize_t _n_checks
 

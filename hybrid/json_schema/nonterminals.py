@@ -96,6 +96,8 @@ class Nonterminals:
 
     Attributes:
         all: the nonterminals made so far.
+        used: those that the grammar may contain; set by `build_all`. Others were only asked whether they have
+            a value. Nothing else may depend on them: a schema must not be refused because of them.
         assertions, numbers, bounds: the arguments.
         strings: the string languages of the schema.
     """
@@ -104,7 +106,7 @@ class Nonterminals:
         self, assertions: Assertions, numbers: Numbers, bounds: Bounds, deadline: Deadline, is_strict: bool,
         build_object: Build, build_array: Build,
     ) -> None:  # fmt: skip
-        self.all = []
+        self.all, self.used = [], []
         self.assertions, self.numbers, self.bounds = assertions, numbers, bounds
         self.strings = assertions.strings
         self.formulas = assertions.formulas
@@ -113,7 +115,6 @@ class Nonterminals:
         self._is_strict = is_strict
         self._build_object, self._build_array = build_object, build_array
         self._by_formula, self._by_content = {}, {}
-        self._todo = []
         self._n_checks = 0
         self._depth = 0  # number of verdicts that wait for others
 
@@ -127,15 +128,24 @@ class Nonterminals:
                 raise self.placed(error, formula) from error.__cause__
         return found
 
-    def build_all(self) -> object:
-        """Build the objects and arrays of all nonterminals, including those found on the way."""
-        while self._todo:
-            self._build(self._todo.pop())
+    def build_all(self, start: Nonterminal) -> object:
+        """Build the objects and arrays of the start and of all nonterminals that can be reached from it."""
+        one: Nonterminal
+        used: dict = {start: True}
+        todo: list = [start]
+        while todo:
+            one = todo.pop()
+            self._build(one)
+            for automaton in one.automata:
+                for value in automaton.values:
+                    if value not in used:
+                        used[value] = True
+                        todo.append(value)
+        self.used = list(used)
 
     def rebuild_object(self, one: Nonterminal) -> object:
         """Make `build_all` build the objects of a nonterminal again, with the keys that it has now."""
         one.object = None
-        self._todo.append(one)
 
     def release(self) -> object:
         """Break all cycles of references. The nonterminals cannot be used after that."""
@@ -207,8 +217,6 @@ class Nonterminals:
         elif array is formulas.false and object_ is formulas.false:
             found.verdict = False
         self.all.append(found)
-        if array is not formulas.false or object_ is not formulas.false:
-            self._todo.append(found)
         if len(self.all) > self.bounds.nonterminals:
             raise SchemaRefused(
                 "bounds", "", "", f"needs a grammar of more than {self.bounds.nonterminals} nonterminals"

@@ -37,7 +37,7 @@ def repeating(nonterminals: Nonterminals) -> list:
     """Return the nonterminals to whose objects repeats matter."""
     return [
         one
-        for one in nonterminals.all
+        for one in nonterminals.used
         if one.object is not None and one.is_productive and repeats_matter(nonterminals, one.object)
     ]
 
@@ -147,7 +147,7 @@ def remember_repeats(nonterminals: Nonterminals, these: list) -> None:
             )  # fmt: skip
             raise nonterminals.placed(error, one.formula)
         one.object.has_unique_keys = True
-    for one in nonterminals.all if these else ():  # other nonterminals may stand at the same places
+    for one in nonterminals.used if these else ():  # other nonterminals may stand at the same places
         if one.object is not None and one.is_productive:
             used = _used(one.object)
             one.object.keys_may_run_out = not all(one.object.classes[n].is_endless for n in used)
