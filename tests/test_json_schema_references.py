@@ -100,6 +100,39 @@ def test_names_are_found_beside_lists_of_keys(order: int, given: Any) -> None:
     assert not valid(schema, {"c": "x"}, given)
 
 
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", "draft/2019-09", "draft/2020-12"])
+@pytest.mark.parametrize("given", [None, referencing.Registry()], ids=["alone", "with a registry"])
+def test_a_pointer_passes_keys_that_are_named_like_the_keyword_for_addresses(draft: str, given: Any) -> None:
+    inner = {"id": INTEGER, "$id": INTEGER, "items": STRING, "b": {"properties": {"id": STRING}}}
+    inside: Any = {"properties": inner}
+    ways: Any = {"allOf/0/items": {"allOf": [{"items": inside}]}}
+    ways["dependencies/a"] = {"dependencies": {"id": ["b"], "$id": ["b"], "a": inside}}
+    if "2020" not in draft:
+        ways["items/0"] = {"items": [inside]}
+    for way, schema in ways.items():
+        schema["$schema"] = f"http://json-schema.org/{draft}/schema#"
+        for key, good in {"id": 1, "$id": 1, "items": "a", "b/properties/id": "a"}.items():
+            schema["properties"] = {"r": {"$ref": f"#/{way}/properties/{key}"}}
+            assert valid(schema, {"r": good}, given)
+            assert not valid(schema, {"r": None}, given)
+
+
+@pytest.mark.parametrize("draft", ["draft-04", "draft-07", "draft/2019-09"])
+def test_a_schema_behind_items_or_dependencies_has_its_address(draft: str) -> None:
+    name = "id" if draft == "draft-04" else "$id"
+    properties = {"a": {"$ref": "#/definitions/c"}}
+    part = {name: "http://x/part", "definitions": {"c": INTEGER}, "properties": properties}
+    schema: Any = {"$schema": f"http://json-schema.org/{draft}/schema#", "definitions": {"c": STRING}}
+    ways = {"d/items": {"items": part}, "d/items/0": {"items": [part]}}
+    if draft != "draft/2019-09":
+        ways["d/dependencies/items"] = {"dependencies": {"items": part}}
+    for way, found in ways.items():
+        schema["definitions"]["d"] = found
+        schema["properties"] = {"r": {"$ref": f"#/definitions/{way}/properties/a"}}
+        assert valid(schema, {"r": 1})
+        assert not valid(schema, {"r": "a"})
+
+
 def test_what_is_no_schema_has_no_names() -> None:
     """Nothing leads to the two definitions, and draft 4 had no schema `true`."""
     draft = "http://json-schema.org/draft-04/schema#"

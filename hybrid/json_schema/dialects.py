@@ -95,9 +95,9 @@ _UNEVALUATED = frozenset(("unevaluatedItems", "unevaluatedProperties"))
 _CORE = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
 _APPLICATOR = (_DRAFT_2019 | _DRAFT_2020 | {"then", "else"}) - _VALIDATION - _UNEVALUATED - _CORE - {"format"}
 
-_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
-_WITH_SCHEMAS = _APPLICATOR | _UNEVALUATED | _NAMED
-"""Keywords that contain subschemas; in those of `_NAMED`, each subschema has a name."""
+NAMED = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_WITH_SCHEMAS = _APPLICATOR | _UNEVALUATED | NAMED
+"""Keywords that contain subschemas; in those of `NAMED`, each subschema has a name."""
 
 VOCABULARIES = {
     "2020-12": {
@@ -190,7 +190,7 @@ def _lists_items(schema: Any) -> bool:
             return True
         for keyword in _WITH_SCHEMAS.intersection(one):
             inner = one[keyword]
-            if keyword in _NAMED and isinstance(inner, dict):
+            if keyword in NAMED and isinstance(inner, dict):
                 todo.extend(inner.values())
             else:
                 todo.extend(inner if isinstance(inner, list) else (inner,))

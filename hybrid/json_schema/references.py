@@ -17,15 +17,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 from equivalence import forks
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError
-from hybrid.json_schema.dialects import Dialect, draft_named
+from hybrid.json_schema.dialects import NAMED, Dialect, draft_named
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.json_objects import objects_with
 from hybrid.json_schema.languages.limits import check_deadline
@@ -68,8 +69,7 @@ class Documents:
         """The documents as JSON has them: the given ones may have tuples, keys that are no text, and objects
         of subclasses."""
         return {
-            uri: _finding_all_subschemas(made_for).create_resource(json.loads(text))
-            for uri, text, made_for in self._given
+            uri: _corrected(made_for).create_resource(json.loads(text)) for uri, text, made_for in self._given
         }
 
     @cached_property
@@ -264,16 +264,20 @@ def specification(uri: str) -> Any:
     """Return the specification of a draft in `referencing`, by the draft's URI."""
     import referencing.jsonschema
 
-    return _finding_all_subschemas(referencing.jsonschema.specification_with(uri))
+    return _corrected(referencing.jsonschema.specification_with(uri))
 
 
 @lru_cache(maxsize=32)
-def _finding_all_subschemas(given: Any) -> Any:
-    """Return a specification that finds the subschemas among lists of keys in `dependencies`, too.
+def _corrected(given: Any) -> Any:
+    """Return a specification that knows which values of `items` and `dependencies` are schemas.
 
-    `referencing` takes all values for schemas if the first one is a schema, and none otherwise.
+    `referencing` takes all values of `dependencies` for schemas if the first one is a schema, and none
+    otherwise. Of the objects that a pointer passes, it takes all behind one of the two keywords for schemas,
+    so that a property named `id` was the address of the object `properties`.
     """
     import attrs
+
+    names_dependencies = not given.name.startswith("draft20")
 
     def subschemas_of(contents: Any) -> list[Any]:
         dependencies = contents.get("dependencies") if isinstance(contents, Mapping) else None
@@ -282,7 +286,38 @@ def _finding_all_subschemas(given: Any) -> Any:
             contents = {**contents, "dependencies": schemas}
         return [one for one in given.subresources_of(contents) if isinstance(one, Mapping)]
 
-    return attrs.evolve(given, subresources_of=subschemas_of)
+    def resolver_inside(segments: Sequence[int | str], resolver: Any, subresource: Any) -> Any:
+        if not isinstance(subresource.contents, Mapping):
+            return resolver  # only objects have addresses
+        if "items" in segments or "dependencies" in segments:
+            segments = _plain_path(segments, names_dependencies)
+        return given.maybe_in_subresource(segments, resolver, subresource)
+
+    return attrs.evolve(given, subresources_of=subschemas_of, maybe_in_subresource=resolver_inside)
+
+
+def _plain_path(segments: Sequence[int | str], names_dependencies: bool) -> list[int | str]:
+    """Return the path of a pointer with other keywords in place of `items` and `dependencies`: those whose
+    values always have the form that the value has here.
+
+    Args:
+        names_dependencies: whether the draft has `dependencies`.
+    """
+    found: list[int | str] = []
+    is_name = False  # whether a segment is a key or an index, not a keyword
+    for segment, following in zip_longest(segments, segments[1:]):
+        if is_name:
+            is_name = False
+        elif segment == "items":
+            is_name = isinstance(following, int)
+            segment = "allOf" if is_name else "not"
+        elif segment == "dependencies" and names_dependencies:
+            is_name = True
+            segment = "properties"
+        else:
+            is_name = segment in NAMED or isinstance(following, int)
+        found.append(segment)
+    return found
 
 
 def load_referencing() -> None:
