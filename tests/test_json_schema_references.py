@@ -133,6 +133,16 @@ def test_a_schema_behind_items_or_dependencies_has_its_address(draft: str) -> No
         assert not valid(schema, {"r": "a"})
 
 
+def test_a_reference_of_draft_4_may_lead_to_a_boolean() -> None:
+    schema: Any = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "definitions": {"a": True, "b": False},
+    }
+    schema["properties"] = {name: {"$ref": f"#/definitions/{name}"} for name in "ab"}
+    assert valid(schema, {"a": 1})
+    assert not valid(schema, {"b": 1})
+
+
 def test_what_is_no_schema_has_no_names() -> None:
     """Nothing leads to the two definitions, and draft 4 had no schema `true`."""
     draft = "http://json-schema.org/draft-04/schema#"
