@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-from adapters.identity_cache import IdentityCache
 from equivalence import forks
 from equivalence.arguments import shown
 from equivalence.errors import ArgumentError, BatchError, VocabularyError
 from hybrid import CompiledGrammar, GrammarCompiler, Vocabulary
 from hybrid.json_schema import MOST_WHITE_SPACE
+from hybrid.values.identity_cache import IdentityCache
 
 _lock = forks.registered(threading.Lock(), forks.Order.SLOW)
 

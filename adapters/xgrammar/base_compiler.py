@@ -16,10 +16,10 @@ from typing import Any
 import xgrammar
 
 import hybrid
-from adapters.identity_cache import IdentityCache
 from adapters.xgrammar.errors import as_xgrammar
 from equivalence import HybridError, UnsupportedGrammar, forks
 from hybrid import Vocabulary
+from hybrid.values.identity_cache import IdentityCache
 
 _defaults: dict[str, Any] = {}
 

@@ -13,9 +13,9 @@ from typing import Any
 import xgrammar
 
 import hybrid
-from adapters.identity_cache import IdentityCache
 from adapters.xgrammar.compiled import CompiledGrammar, taken_over
 from adapters.xgrammar.compiler import GrammarCompiler
+from hybrid.values.identity_cache import IdentityCache
 
 
 def wrap(made: Any, *, tokenizer_info: xgrammar.TokenizerInfo | None = None, **options: Any) -> Any:
