@@ -392,3 +392,23 @@ def test_places_are_pointers_into_the_schema(schema: Any, pointer: str) -> None:
     assert (caught.value.pointer, caught.value.keyword) == (pointer, "pattern")
     left_out = grammar_of_schema(schema, {}, documents=given, relax=True).left_out
     assert [(one.pointer, one.keyword) for one in left_out] == [(pointer, "pattern")]
+
+
+class Other(dict[str, Any]):
+    """An object that is not exactly a dictionary."""
+
+
+@pytest.mark.parametrize("kind", [dict, Other])
+def test_documents_of_a_registry_are_read_again_only_if_they_change(kind: Any) -> None:
+    """Each call parsed all documents again: 0.8 s for 4,755 of them."""
+    document = kind({"const": 1})
+    given = registry(a=document)
+    first = documents_of(given)
+    assert first is not None and (documents_of(given) is first) == (kind is dict)
+    document["const"] = True
+    second = documents_of(given)
+    assert second is not None and second.digest != first.digest
+    reference = {"$ref": "http://x/a.json"}
+    assert valid(reference, True, given) and not valid(reference, 1, given)
+    document["const"] = 1
+    assert valid(reference, 1, given) and documents_of(given).digest == first.digest  # type: ignore[union-attr]

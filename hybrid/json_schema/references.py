@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -30,6 +31,7 @@ from hybrid.json_schema.dialects import NAMED, Dialect, draft_named
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.json_objects import objects_with
 from hybrid.json_schema.languages.limits import check_deadline
+from hybrid.values.identity_cache import IdentityCache
 
 _DYNAMIC = "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor"
 _REFERENCES = "$ref", "$dynamicRef", "$recursiveRef"
@@ -61,7 +63,8 @@ class Documents:
         ]
         digest = hashlib.blake2b(digest_size=16)
         for uri, text, made_for in self._given:
-            digest.update(json.dumps([uri, text, made_for.name]).encode())
+            digest.update(json.dumps([uri, made_for.name, len(text)]).encode())
+            digest.update(text.encode())
         self.digest = digest.hexdigest()
 
     @cached_property
@@ -84,6 +87,29 @@ class Documents:
         uri = uri.rstrip("#")
         found = [one.contents for name, one in self._resources.items() if name.rstrip("#") == uri]
         return found[-1] if found else None
+
+
+class _Known:
+    """The documents of a registry, made again when their contents have changed. A registry cannot change, but
+    its documents can: they are dictionaries."""
+
+    def __init__(self, registry: Any) -> None:
+        self._contents = [registry[uri].contents for uri in registry]
+        self._made: tuple[bytes, Documents] | None = None
+
+    def documents(self, registry: Any) -> Documents:
+        """Return the documents of the registry from which this was made."""
+        try:
+            state = hashlib.blake2b(marshal.dumps(self._contents, 2)).digest()
+        except ValueError:  # there are objects of other classes, or very deep ones
+            return Documents(registry)
+        known = self._made
+        if known is None or known[0] != state:
+            known = self._made = state, Documents(registry)
+        return known[1]
+
+
+_known = IdentityCache(_Known)
 
 
 class References:
@@ -342,7 +368,7 @@ def documents_of(registry: Any) -> Documents | None:
     if not isinstance(registry, Registry):
         raise ArgumentError(f"registry must be a referencing.Registry or None, but is {shown(registry)}")
     try:
-        return Documents(registry)
+        return _known.get(registry).documents(registry)
     except (TypeError, ValueError, RecursionError) as error:
         raise ArgumentError(
             f"registry must contain only schemas, but contains something that is not JSON ({error})"
