@@ -23,6 +23,7 @@ from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher,
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import grammar_of_schema
+from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.places import places_of
 from hybrid.uniqueness.cursor import without_space
 from hybrid.uniqueness.follower import _read
@@ -272,6 +273,20 @@ def test_a_long_text_is_stopped_while_it_is_read() -> None:
     with pytest.raises(BudgetExceeded):
         _read(cursor, b"1" * 2000, late)
     assert cursor.read.call_count == 5
+
+
+def test_tokens_that_end_the_same_item_compare_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them read the whole item: a mask took 47 ms in an item of 5,000 numbers."""
+    ends = [b"]", b"],", b"],[", b"]]", b"], [", b"] ]", b"]\n]", b"]  ,"]
+    vocabulary = Vocabulary.from_bytes([*BYTES, *ends, b"</s>"], stop_token_ids=[len(BYTES) + len(ends)])
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    matcher = GrammarMatcher(compiler.compile_json_schema(unique({"type": "array", "items": INTEGER})))
+    assert matcher.accept_string(f"[[5], [{', '.join(map(str, range(300)))}")
+    compared = Mock(side_effect=key_of)
+    monkeypatch.setattr("hybrid.uniqueness.cursor.key_of", compared)
+    allowed = matchers.mask_of(matcher)
+    assert set(range(len(BYTES), len(BYTES) + len(ends))) <= set(allowed) and compared.call_count == 1
+    assert allowed == matchers.taken_by(matcher)
 
 
 def test_an_end_that_has_text_is_allowed_behind_equal_items() -> None:

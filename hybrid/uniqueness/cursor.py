@@ -13,10 +13,10 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
-from equivalence import BudgetExceeded
+from equivalence import BudgetExceeded, forks
 from hybrid.json_schema.countable import Unknown, shortened, with_beginning
 from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.marks import MARKED
@@ -28,13 +28,21 @@ BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
 """The modes of a cursor: before a value or a key, in a string, after a backslash in a string, in a number or
 a constant, after a value or a key."""
 
+MOST_ENDED = 4
+"""The most ended items that are kept in case that other tokens end them, too."""
+
 WHITE_SPACE = b" \t\n\r"
 QUOTE, BACKSLASH, COMMA, COLON = b'"\\,:'
 OPENING, CLOSING = b"[{", b"]}"
 ENDING_SCALAR = CLOSING + WHITE_SPACE + b","
 
 
-_DIGITS = re.compile(r"[-0-9][-+.0-9eE]*")
+_NOT_DECIMAL = re.compile(r"-[-+.0-9eE]*|[0-9]+[-+.eE][-+.0-9eE]*")
+"""The numbers that are not digits alone: those are their shortest spelling."""
+
+_NO_SPACE = dict.fromkeys(WHITE_SPACE)
+
+_UNESCAPED = re.compile(r'[^"\\]+')
 
 _FIRST_HALF = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _SECOND_HALF = re.compile(r"\\u[dD][c-fC-F][0-9a-fA-F]{2}")
@@ -105,6 +113,30 @@ class Container(NamedTuple):
         return self.place.beginnings.has_new(text, with_beginning(shortened(text), texts))
 
 
+@forks.with_unlocked_properties
+class _Ended:
+    """The text of an item that has ended. Many tokens of a mask end the same item."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+
+    @cached_property
+    def item(self) -> Any:
+        """A key for comparing it with others."""
+        try:
+            return key_of(json.loads(self._text, parse_float=number, parse_int=number))
+        except RecursionError as error:
+            raise BudgetExceeded(
+                "an item that must not be repeated is nested too deeply to be compared with the others; the "
+                "limit is about 900 arrays and objects"
+            ) from error
+
+    @cached_property
+    def plain(self) -> str:
+        """The text without white space."""
+        return without_space(self._text)
+
+
 class Cursor:
     """Reads one text. A `copy` can read different text from there on.
 
@@ -117,7 +149,7 @@ class Cursor:
         open: the open containers, outermost first.
     """
 
-    __slots__ = ("_is_key_kept", "_n_kept", "_places", "mode", "open", "text")
+    __slots__ = ("_ended", "_is_key_kept", "_n_kept", "_places", "mode", "open", "text")
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -126,13 +158,14 @@ class Cursor:
         self.open: list[Container] = []
         self._n_kept = 0  # number of open containers whose item or key is in `text`
         self._is_key_kept = False  # whether `text` has a key only because it leads to a place
+        self._ended: dict[bytes, _Ended] = {}  # the last items that ended, shared by copies
 
     def copy(self) -> Cursor:
         """Return an independent cursor at the same place."""
         twin = Cursor.__new__(Cursor)
         twin._places, twin.mode = self._places, self.mode
         twin.text, twin.open = self.text[:], self.open[:]
-        twin._n_kept, twin._is_key_kept = self._n_kept, self._is_key_kept
+        twin._n_kept, twin._is_key_kept, twin._ended = self._n_kept, self._is_key_kept, self._ended
         return twin
 
     @property
@@ -260,13 +293,12 @@ class Cursor:
             self.open[-1] = top._replace(begins=-1)
             return
         text = bytes(self.text[top.begins :])
-        try:
-            item = key_of(json.loads(text, parse_float=number, parse_int=number))
-        except RecursionError as error:
-            raise BudgetExceeded(
-                "an item that must not be repeated is nested too deeply to be compared with the others; the "
-                "limit is about 900 arrays and objects"
-            ) from error
+        ended = self._ended.get(text)
+        if ended is None:
+            if len(self._ended) >= MOST_ENDED:
+                self._ended.clear()
+            ended = self._ended[text] = _Ended(text)
+        item = ended.item
         if item in top.seen:
             if not top.place.is_marked:
                 raise Repeated
@@ -274,9 +306,8 @@ class Cursor:
             return
         texts, beginnings = top.texts, top.place.beginnings
         if beginnings is not None:
-            plain = without_space(text)
-            if beginnings.ends_at(plain):
-                texts |= {plain}
+            if beginnings.ends_at(ended.plain):
+                texts |= {ended.plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
 
     def begun(self, or_next: bool = False, depth: int = 0) -> Iterator[tuple[str, Container]]:
@@ -352,31 +383,43 @@ def _without_space(source: str, is_whole: bool = False) -> tuple[str, int]:
     """`without_space`, also for the beginning of a text, and where an unfinished escape begins. Then the
     escape is left out, and a number at the end is unchanged."""
     parts: list[str] = []
-    at, is_string = 0, False
-    while at < len(source):
-        letter = source[at]
+    at, n, is_string = 0, len(source), False
+    while at < n:
         if not is_string:
-            is_string = letter == '"'
-            digits = _DIGITS.match(source, at)
-            if digits is not None:
-                end = digits.end()
-                parts.append(shortest(digits[0]) if is_whole or end < len(source) else digits[0])
-                at = end
-                continue
-            if letter not in " \t\n\r":
-                parts.append(letter)
-            at += 1
-        elif letter == "\\":
+            quote = source.find('"', at)
+            end = n if quote < 0 else quote
+            parts.append(_between(source[at:end], is_whole or end < n))
+            at, is_string = end, end < n
+            if is_string:
+                parts.append('"')
+                at += 1
+        elif source[at] == "\\":
             escape = _escape_at(source, at)
             if escape is None:
                 break
             parts.append(json.dumps(json.loads(f'"{escape}"'), ensure_ascii=False)[1:-1])
             at += len(escape)
+        elif source[at] == '"':
+            parts.append('"')
+            at, is_string = at + 1, False
         else:
-            is_string = letter != '"'
-            parts.append(letter)
-            at += 1
+            run = _UNESCAPED.match(source, at)[0]  # type: ignore[index]
+            parts.append(run)
+            at += len(run)
     return "".join(parts), at
+
+
+def _between(source: str, is_whole: bool) -> str:
+    """`_without_space` of a text without strings."""
+    plain = source.translate(_NO_SPACE)
+    if _NOT_DECIMAL.search(plain) is None:
+        return plain
+    is_finished = is_whole or source[-1:].isspace()
+
+    def spelled(digits: re.Match[str]) -> str:
+        return shortest(digits[0]) if is_finished or digits.end() < len(plain) else digits[0]
+
+    return _NOT_DECIMAL.sub(spelled, plain)
 
 
 def _escape_at(source: str, at: int) -> str | None:

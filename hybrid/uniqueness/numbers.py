@@ -24,6 +24,10 @@ def number(text: str) -> tuple[str, str, str]:
 
     Python's numbers would be enough, except for numbers such as `1e999999999`. Exponents may have any length.
     """
+    if text.isdecimal():  # most numbers
+        digits = text.lstrip("0")
+        short = digits.rstrip("0")
+        return ("number", short, str(len(digits) - len(short))) if short else ("number", "0", "0")
     mantissa, _, power = text.lower().partition("e")
     sign = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")
