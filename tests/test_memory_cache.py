@@ -90,3 +90,16 @@ def test_a_cancelled_call_does_not_shorten_the_time_of_another() -> None:
     cache.get("k", made, asked, Mock())
     other.join(30)
     assert other.found == [MADE]
+
+
+def test_grammars_that_grow_after_they_are_kept_stay_within_the_limit() -> None:
+    """One grammar was measured again with each call, so a cache held two to three times its limit."""
+    cache = MemoryCache(1000)
+    made: list[Any] = []
+    for key in range(600):
+        made.append(Mock(memory_size_bytes=1))
+        cache.get(key, lambda _: made[-1], Deadline(), Mock())
+        made[-1].memory_size_bytes = 10
+        if key >= 4:  # with several requests at once, grammars grow later
+            made[-4].memory_size_bytes = 30
+    assert 600 < cache.measured_bytes() < 1300

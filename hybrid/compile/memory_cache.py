@@ -19,6 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -63,6 +64,10 @@ class _UnderWay:
 
 Count = Callable[[str], None]
 """Called with the name of each event: "memory_hits", "memory_misses", "memory_evictions", "shared"."""
+
+
+RECENT = 0, 7, 63
+"""When a grammar is kept, some of the latest ones are measured again: those at these places, latest first."""
 
 
 class MemoryCache:
@@ -229,7 +234,9 @@ class MemoryCache:
             # a compilation that started before the cache was cleared is not kept
             if size > self.limit_bytes or key in self._kept or table is not self._under_way:
                 return
-            self._measure_again()
+            # most grammars grow soon after they are kept, when they are used
+            latest = list(islice(reversed(self._kept), RECENT[-1] + 1))
+            self._measure_again(*[latest[place] for place in RECENT if place < len(latest)])
             self._kept[key] = compiled, size
             self._bytes += size
             evicted = self._evict()
@@ -247,8 +254,11 @@ class MemoryCache:
         """Measure some grammars again, and the one whose turn it is; 1 us each, or 5 with cold caches."""
         if not self._to_measure:
             self._to_measure = list(self._kept)
-        if self._to_measure:
-            keys = *keys, self._to_measure.pop()
+        while self._to_measure:
+            turn = self._to_measure.pop()
+            if turn in self._kept:
+                keys = *keys, turn
+                break
         for one in keys:
             known = self._kept.get(one)
             if known is not None:
