@@ -124,7 +124,7 @@ class Formulas:
             return rest[0] if rest else self.false
         if len(rest) == 2 and rest[0] is rest[1]:
             return self.false
-        return self._make("one", _sorted(rest))
+        return self._make("one", tuple(sorted(rest, key=_number)))
 
     def _join(self, op: str, parts: Iterable[Formula], zero: Formula, one: Formula) -> Formula:
         """`and` or `or`. A part that is `zero` decides the result; a part that is `one` changes nothing."""
@@ -297,39 +297,31 @@ def _decides(
 ) -> cython.bint:  # fmt: skip
     """Whether an atom's value obviously gives a formula the value `outcome`. Formulas share parts, so a walk
     through all levels would take exponential time; from `SHALLOW` levels on, results are kept in `known`."""
+    part: Formula
     if formula is atom:
         return value == outcome
     if formula._atoms is None or atom not in formula._atoms:
         return False
     if formula.op == "not":
         return _decides(formula.args[0], atom, value, not outcome, depth + 1, known)
-    if depth < SHALLOW:
-        return _decides_parts(formula, atom, value, outcome, depth, None)
-    if known is None:
-        known = {}
-    found = known.get((formula, outcome))
-    if found is None:
-        found = known[formula, outcome] = _decides_parts(formula, atom, value, outcome, depth, known)
-    return found
-
-
-@cython.cfunc
-def _decides_parts(
-    formula: Formula, atom: Formula, value: cython.bint, outcome: cython.bint, depth: cython.Py_ssize_t,
-    known: dict | None,
-) -> cython.bint:  # fmt: skip
-    one: Formula
     if formula.op == "one" and outcome:
         return False
-    if outcome == (formula.op == "or") and formula.op != "one":
-        for one in formula.args:  # noqa: SIM110 - C functions have no generators
-            if _decides(one, atom, value, outcome, depth + 1, known):
-                return True
-        return False
-    for one in formula.args:  # noqa: SIM110
-        if not _decides(one, atom, value, outcome, depth + 1, known):
-            return False
-    return True
+    is_kept: cython.bint = depth >= SHALLOW
+    if is_kept:
+        if known is None:
+            known = {}
+        kept = known.get((formula, outcome))
+        if kept is not None:
+            return kept
+    one_is_enough: cython.bint = outcome == (formula.op == "or") and formula.op != "one"
+    found: cython.bint = not one_is_enough
+    for part in formula.args:
+        if _decides(part, atom, value, outcome, depth + 1, known) == one_is_enough:
+            found = one_is_enough
+            break
+    if is_kept:
+        known[formula, outcome] = found
+    return found
 
 
 @cython.cfunc
@@ -361,10 +353,6 @@ def _atoms_of(parts: tuple) -> frozenset:
         else:
             found.update(part._atoms)
     return frozenset(found)
-
-
-def _sorted(parts: list) -> tuple:
-    return tuple(sorted(parts, key=_number))
 
 
 def _number(formula: Formula) -> int:
