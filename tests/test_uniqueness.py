@@ -23,6 +23,7 @@ from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher,
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import grammar_of_schema
+from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.places import places_of
 from hybrid.uniqueness.cursor import without_space
@@ -316,7 +317,8 @@ def test_jumps_have_no_marks() -> None:
 def test_other_schemas_remember_nothing() -> None:
     for schema in ({"type": "array", "items": FREE}, {"type": "object"}, True, {"minProperties": 1}):
         grammar = grammar_of_schema(schema, {"strict_mode": False})
-        assert grammar.places is None is places_of(grammar.whole.nonterminals, grammar.whole.start, True)
+        counts = Counts(grammar.whole.nonterminals)
+        assert grammar.places is None is places_of(counts, grammar.whole.start, True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.cardinality import shortest_texts
+from hybrid.json_schema.cardinality import Counts, shortest_texts
 from hybrid.json_schema.countable import MOST_STATES, NUMBER, Unknown, Values, add_values, n_behind
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
@@ -108,23 +108,23 @@ class Beginnings(NamedTuple):
 
 
 def beginnings_of(
-    nonterminals: Nonterminals,
-    states: set[frozenset[Nonterminal]],
-    counted: dict[Nonterminal, Values],
+    counts: Counts, states: set[frozenset[Nonterminal]], counted: dict[Nonterminal, Values]
 ) -> Beginnings | None:
     """Return the beginnings for items; None: all beginnings count.
 
     Args:
+        counts: the counts of the schema.
         states: for each state of an array, the nonterminals of the next item.
         counted: the values that other items needed; those of these items are added.
     """
+    nonterminals = counts.nonterminals
     values = sorted(frozenset[Nonterminal]().union(*states), key=lambda one: one.number)
     with_strings = [one for one in values if one.strings.op != "false"]
     length = min((_length(nonterminals, one) for one in with_strings), default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
     has_free_order = _has_free_order(values)
-    add_values(counted, nonterminals, values, has_free_order)
+    add_values(counted, counts, values, has_free_order)
     ways = tuple(tuple(counted[one] for one in state) for state in states)
     found = Beginnings(length, ways, has_free_order=has_free_order)
     formulas = {one.numbers for one in values if one.numbers.op != "false"}

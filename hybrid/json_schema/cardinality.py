@@ -65,11 +65,12 @@ class Counts:
             its values. By default it has infinitely many. With 0, the counts are lower bounds.
 
     Attributes:
+        nonterminals: the sets of values.
         check: raises an error if the deadline has passed.
     """
 
     def __init__(self, nonterminals: Nonterminals, at_recursion: int = MANY) -> None:
-        self._nonterminals, self.check = nonterminals, nonterminals.check
+        self.nonterminals, self.check = nonterminals, nonterminals.check
         self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
         self._asked: set[Nonterminal] = set()
@@ -87,7 +88,7 @@ class Counts:
     @cached_property
     def _lower(self) -> Counts:
         """Lower bounds: values that contain values of their own nonterminal are not counted."""
-        return Counts(self._nonterminals, 0)
+        return Counts(self.nonterminals, 0)
 
     def scalars(self, one: Nonterminal) -> list[tuple[str, Any]] | None:
         """Return the values of a nonterminal, each with its type; None: some are not scalars, or there are
@@ -97,7 +98,7 @@ class Counts:
         constants = [None] * one.null + list(one.booleans)
         found = [("constant", value) for value in constants]
         found += [("number", text) for text in self._number_language(one).words(MOST_LISTED) or ()]
-        listed = self._nonterminals.strings.listed(one.strings)
+        listed = self.nonterminals.strings.listed(one.strings)
         for piece in self._pieces(one) if listed is None else ():
             if piece.is_counted or (piece.characters is not None and piece.most != 0):
                 return None
@@ -110,8 +111,8 @@ class Counts:
         if kind == "constant":
             return one.null if value is None else value in one.booleans
         if kind == "string":
-            return self._nonterminals.strings.writes(one.strings, value)
-        return one.numbers.op != "false" and self._nonterminals.numbers.texts(one.numbers).contains(value)
+            return self.nonterminals.strings.writes(one.strings, value)
+        return one.numbers.op != "false" and self.nonterminals.numbers.texts(one.numbers).contains(value)
 
     def _count(self, one: Nonterminal) -> int:
         """Return the number of a nonterminal's values, or `MANY`."""
@@ -141,17 +142,17 @@ class Counts:
         return self._n_scalars[one]
 
     def _strings(self, one: Nonterminal) -> int:
-        listed = self._nonterminals.strings.listed(one.strings)
+        listed = self.nonterminals.strings.listed(one.strings)
         return len(listed) if listed is not None else sum(map(n_of_piece, self._pieces(one)))
 
     def _number_language(self, one: Nonterminal) -> Automaton:
         if one.numbers.op == "false":
             return empty()
-        return shortest_texts(self._nonterminals.numbers.texts(one.numbers), _BOUND)
+        return shortest_texts(self.nonterminals.numbers.texts(one.numbers), _BOUND)
 
     def _pieces(self, one: Nonterminal) -> tuple[Piece, ...]:
         """Return the strings of a nonterminal, as disjoint pieces."""
-        return self._nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
+        return self.nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
 
     def _arrays(self, of: Nonterminal, automaton: ArrayAutomaton) -> int:
         if not automaton.is_live[0]:

@@ -21,14 +21,13 @@ from functools import cached_property
 from typing import TypeAlias, TypeVar
 
 from equivalence import forks
-from equivalence.arrays.closure import outside_cycles
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.cardinality import MANY, n_arrays, n_of_piece, n_ways, shortest_texts
+from hybrid.json_schema.cardinality import MANY, Counts, n_arrays, n_ways, shortest_texts
 from hybrid.json_schema.completions import has_text, n_completions
+from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton, empty
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.nonterminals import Nonterminals
 
 NUMBER = frozenset("-0123456789")
 """The letters that numbers begin with."""
@@ -66,31 +65,20 @@ class Values:
         pieces: disjoint pieces of all other strings; None: they cannot be counted.
         spellings: all texts of numbers.
         numbers: their shortest texts; None: they are too many.
+        n: the number of all values, or `MANY`; None: unknown.
 
     Attributes:
         structures: the arrays and the objects, by the first letter of their texts.
-        n: the number of all values, or `MANY`; None: unknown.
     """
 
     def __init__(
         self, constants: list[str], listed: list[str], pieces: tuple[Piece, ...] | None,
-        spellings: Automaton, numbers: Automaton | None,
+        spellings: Automaton, numbers: Automaton | None, n: int | None,
     ) -> None:  # fmt: skip
         self._constants, self._listed, self._pieces = constants, listed, pieces
         self._spellings, self._numbers = spellings, numbers
         self.structures: dict[str, Structure] = {}
-        self.n: int | None = MANY
-
-    def count(self) -> None:
-        """Find `n`, after that of the values of items and keys."""
-        try:
-            numbers = known(self._numbers).count(MANY)
-            found = len(self._constants) + len(self._listed) + (MANY if numbers is None else numbers)
-            found += sum(map(n_of_piece, known(self._pieces)))
-            found += sum(structure.n_behind(letter) for letter, structure in self.structures.items())
-            self.n = min(found, MANY)
-        except Unknown:
-            self.n = None
+        self.n = n
 
     def holds(self, text: str) -> bool:
         """Whether one of the values has a text.
@@ -132,13 +120,7 @@ class Values:
 
 
 class Structure:
-    """Arrays or objects; those of this class cannot be counted.
-
-    Attributes:
-        parts: the values of items and keys.
-    """
-
-    parts: Sequence[Values] = ()
+    """Arrays or objects; those of this class cannot be counted."""
 
     def n_behind(self, text: str) -> int:
         """See `Values.n_behind`."""
@@ -160,7 +142,6 @@ class Arrays(Structure):
         self, accepting: list[bool], edges: list[Edges], items: list[Items | None], is_unique: bool
     ) -> None:
         self._accepting, self._edges, self._items, self._is_unique = accepting, edges, items, is_unique
-        self.parts = [value for some in edges for value, _ in some] + [one[0] for one in items if one]
 
     @cached_property
     def _ways(self) -> list[int]:
@@ -228,8 +209,6 @@ class Objects(Structure):
     ) -> None:  # fmt: skip
         self._accepting, self._keys, self._edges, self._skipped = accepting, keys, edges, skipped
         self._is_open, self._others = is_open, others
-        self.parts = [value for some in edges for value, _ in some]
-        self.parts += [value for some in others for value in some or ()]
 
     @cached_property
     def _ways(self) -> list[int]:
@@ -357,16 +336,15 @@ def n_behind(text: str, values: Sequence[Values], whole: Iterable[str]) -> int:
 
 
 def add_values(
-    found: dict[Nonterminal, Values], nonterminals: Nonterminals, these: Iterable[Nonterminal],
-    with_others: bool = False,
-) -> None:  # fmt: skip
+    found: dict[Nonterminal, Values], counts: Counts, these: Iterable[Nonterminal], with_others: bool = False
+) -> None:
     """Add the values of some nonterminals, and of those of their items and keys, to those found before.
 
     Args:
         with_others: whether to add the values of undeclared keys, too, so that finished objects with such
             keys can be counted.
     """
-    n_before = len(found)
+    nonterminals = counts.nonterminals
     todo: list[Nonterminal] = []
 
     def of(one: Nonterminal) -> Values:
@@ -384,8 +362,13 @@ def add_values(
             pieces = nonterminals.strings.pieces(one.strings)
         is_counted = any(piece.is_counted for piece in pieces)
         constants = ["null"] * one.null + ["true" if value else "false" for value in one.booleans]
+        try:
+            n = counts.of(one)
+            n_values: int | None = MANY if n is None else n
+        except (SchemaRefused, TooLarge):
+            n_values = None
         found[one] = Values(
-            constants, sorted(listed or ()), None if is_counted else pieces, spellings, numbers
+            constants, sorted(listed or ()), None if is_counted else pieces, spellings, numbers, n_values
         )
         todo.append(one)
         return found[one]
@@ -428,8 +411,3 @@ def add_values(
             found[one].structures["["] = arrays(one.array)
         if one.object is not None and one.object.is_live[0]:
             found[one].structures["{"] = objects(one.object)
-    new = [*found.values()][n_before:]
-    numbered = {value: number for number, value in enumerate(new)}
-    parts = [[part for some in one.structures.values() for part in some.parts] for one in new]
-    for number in outside_cycles([[numbered[one] for one in some if one in numbered] for some in parts]):
-        new[number].count()

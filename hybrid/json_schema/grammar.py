@@ -161,7 +161,7 @@ class Source(NamedTuple):
         refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
         has_places = bool(these) or any(one.is_productive for one in unique)
-        places = places_of(nonterminals, start, self.layout.is_free) if has_places else None
+        places = places_of(counts, start, self.layout.is_free) if has_places else None
         if places is not None and not self.layout.is_json:
             why = (
                 "has items or keys that must not be repeated; they are found only if `separators` are ',' "

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
 from hybrid.json_schema.beginnings import Beginnings, beginnings_of
+from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.countable import Values
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
-from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.repeated_keys import always_has_more, has_undeclared
 
 NOWHERE = -1
@@ -84,18 +84,20 @@ class Places(NamedTuple):
     is_free: bool
 
 
-def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> Places | None:
+def places_of(counts: Counts, start: Nonterminal, is_free: bool) -> Places | None:
     """Return the places of a schema whose nonterminals are built; None: nothing must be remembered.
 
     It sets `is_marked` of arrays whose commas and brackets must show that two items were equal.
 
     Args:
+        counts: the counts of the schema.
         start: the nonterminal of the whole text.
         is_free: whether white space is optional wherever it may stand.
 
     Raises:
         SchemaRefused: there are too many places.
     """
+    nonterminals = counts.nonterminals
     numbers: dict[frozenset[int], int] = {}
     sets: list[list[Nonterminal]] = []
 
@@ -133,7 +135,7 @@ def places_of(nonterminals: Nonterminals, start: Nonterminal, is_free: bool) -> 
         names = {name for one in keys for name in one.named}
         can_run_out = is_marked or unique == {True}
         states = {state for array in arrays for state in _items_of(array)} if can_run_out else set()
-        beginnings = beginnings_of(nonterminals, states, counted) if can_run_out else None
+        beginnings = beginnings_of(counts, states, counted) if can_run_out else None
         made.append(Place(
             unique == {True} and not is_marked,
             is_marked,
