@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import grammar_of_schema
-from hybrid.json_schema.beginnings import Beginnings
-from hybrid.json_schema.cardinality import MANY
-from hybrid.json_schema.countable import Unknown
+from hybrid.json_schema.uniqueness.beginnings import Beginnings
+from hybrid.json_schema.uniqueness.cardinality import MANY
+from hybrid.json_schema.uniqueness.prefix_counts import Unknown
 from tests.test_uniqueness import unique
 
 

@@ -23,9 +23,9 @@ from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher,
 from hybrid import allocate_token_bitmask as allocate
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema import grammar_of_schema
-from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.equality import key_of
-from hybrid.json_schema.places import places_of
+from hybrid.json_schema.uniqueness.cardinality import Counts
+from hybrid.json_schema.uniqueness.places import places_of
 from hybrid.uniqueness.cursor import without_space
 from hybrid.uniqueness.follower import _read
 from hybrid.uniqueness.novelty import unchecked

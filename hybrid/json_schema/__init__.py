@@ -14,8 +14,8 @@ from hybrid.json_schema.grammar import (
 from hybrid.json_schema.languages.formats import make_common
 from hybrid.json_schema.layout import MOST_WHITE_SPACE
 from hybrid.json_schema.nonterminals import Bounds
-from hybrid.json_schema.places import Places
 from hybrid.json_schema.references import Documents, documents_of, load_referencing
+from hybrid.json_schema.uniqueness.places import Places
 
 __all__ = [
     "MOST_WHITE_SPACE",

@@ -6,8 +6,9 @@ of items of one kind, the state is *counted*: it stores the nonterminal and the 
 state for each item.
 When: once for each nonterminal that has arrays.
 Limits: `Bounds.states`. Under `uniqueItems`, states distinguish the items if these have few values. Other
-items are remembered while a text is read (`places.py`); the array is refused if a text could then be
-impossible to end. `conditional.py` makes the arrays whose items must be unique only under conditions.
+items are remembered while a text is read (`uniqueness/places.py`); the array is refused if a text could then
+be impossible to end. `uniqueness/conditional.py` makes the arrays whose items must be unique only under
+conditions.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from typing import Any
 
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal
-from hybrid.json_schema.cardinality import Counts
 from hybrid.json_schema.cases import Case, split
-from hybrid.json_schema.conditional import build_conditional
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.equality import are_distinct
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.uniqueness.cardinality import Counts
+from hybrid.json_schema.uniqueness.conditional import build_conditional
 
 MOST_UNIQUE = 8
 """States decide `uniqueItems` if items have at most this many values. There are up to two to this power of

@@ -170,11 +170,11 @@ class ArrayAutomaton(Structure):
         counted: for each state, the count that the rest of the array must satisfy, or None. The edges of a
             counted state lead to a state where enough items have been read.
         is_unique: whether all items must differ; None if the states enforce that.
-        is_conditional: whether uniqueness depends on other conditions (`conditional.py`).
+        is_conditional: whether uniqueness depends on other conditions (`uniqueness/conditional.py`).
         repeats: only in conditional arrays: for each state, the state that replaces it once two items were
             equal, or -1.
-        is_marked: whether commas and brackets show that two items were equal (`marks.py`). Then the array may
-            stand where other arrays must have unique items.
+        is_marked: whether commas and brackets show that two items were equal (`uniqueness/marks.py`). Then
+            the array may stand where other arrays must have unique items.
     """
 
     def __init__(self) -> None:

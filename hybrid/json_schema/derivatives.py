@@ -2,7 +2,7 @@
 
 What: `after_item` says what each atom (`hybrid.json_schema.atoms`) becomes after one item, `may_end`
 whether the array may end. `ArrayStates` numbers the states.
-When: for each state of an array (`arrays.py`, `conditional.py`).
+When: for each state of an array (`arrays.py`, `uniqueness/conditional.py`).
 Limits: it does not see whether items are equal.
 """
 

@@ -17,7 +17,6 @@ from cython.cimports.hybrid.json_schema.automata import Nonterminal
 from cython.cimports.hybrid.json_schema.rows import Rows
 
 from equivalence.arrays.ranges import LAST, Ranges
-from hybrid.json_schema import marks
 from hybrid.json_schema.automata import KeyClass
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton, one_of, universal
@@ -28,6 +27,7 @@ from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
 from hybrid.json_schema.texts import write_listed, write_others, write_plainly
+from hybrid.json_schema.uniqueness import marks
 
 check_source(__name__)
 

@@ -7,7 +7,8 @@ declaration, then others. A state is the number of declared keys that have passe
 rest of the object. At a declared key, one edge passes it over, and others read its value. Undeclared keys
 are distinguished by the patterns that they match.
 When: once for each nonterminal that contains objects.
-Limits: `Bounds.states` and `Bounds.key_classes`. Undeclared keys may be repeated (`repeated_keys.py`).
+Limits: `Bounds.states` and `Bounds.key_classes`. Undeclared keys may be repeated
+(`uniqueness/repeated_keys.py`).
 
 One formula holds all constraints, so a `oneOf` of n branches needs no product of its branches. The formula
 does not mention keys that have passed.

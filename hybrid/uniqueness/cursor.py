@@ -1,7 +1,7 @@
 """Read JSON text byte by byte, and find repeated items and keys in the open arrays and objects.
 
-What: a `Cursor` knows its place in a document (`hybrid.json_schema.places`) and the earlier items and keys of
-the open containers. It raises `Repeated` if one is repeated.
+What: a `Cursor` knows its place in a document (`hybrid.json_schema.uniqueness.places`) and the earlier items
+and keys of the open containers. It raises `Repeated` if one is repeated.
 When: by `hybrid.uniqueness.follower`, for the text of one sequence and for tokens that could end an item.
 Limits: the text must be JSON that the grammar allows; only repetition is checked. A number ends at the byte
 after it.
@@ -17,10 +17,10 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded, forks
-from hybrid.json_schema.countable import Unknown, shortened, with_beginning
 from hybrid.json_schema.equality import key_of
-from hybrid.json_schema.marks import MARKED
-from hybrid.json_schema.places import NOWHERE, Place, Places
+from hybrid.json_schema.uniqueness.marks import MARKED
+from hybrid.json_schema.uniqueness.places import NOWHERE, Place, Places
+from hybrid.json_schema.uniqueness.prefix_counts import Unknown, shortened, with_beginning
 from hybrid.uniqueness.key_order import with_keys_like
 from hybrid.uniqueness.numbers import number, shortest, without_fraction
 
@@ -184,8 +184,8 @@ class Cursor:
         """Read more text.
 
         Returns:
-            The text with marks (`hybrid.json_schema.marks`) in place of commas and brackets that show that
-            items were equal.
+            The text with marks (`hybrid.json_schema.uniqueness.marks`) in place of commas and brackets that
+            show that items were equal.
 
         Raises:
             Repeated: an item or a key is repeated; the cursor must not be used any more.

@@ -3,7 +3,7 @@
 What: a `UniquenessFollower` has another follower, of any strategy, and a `Cursor`. It fills the mask of the
 other follower, and removes the tokens that repeat an item or a key, and the tokens after which an item can
 only become a repetition.
-When: for schemas whose `hybrid.json_schema.places` are not None.
+When: for schemas whose `hybrid.json_schema.uniqueness.places` are not None.
 Limits: those of `novelty.py`.
 """
 
@@ -18,9 +18,9 @@ import numpy as np
 
 from equivalence.deadline import Deadline
 from hybrid.classifier.follower import ClassifierFollower
-from hybrid.json_schema.marks import BYTES as MARKS
-from hybrid.json_schema.marks import unmarked
-from hybrid.json_schema.places import Places
+from hybrid.json_schema.uniqueness.marks import BYTES as MARKS
+from hybrid.json_schema.uniqueness.marks import unmarked
+from hybrid.json_schema.uniqueness.places import Places
 from hybrid.uniqueness.cursor import (
     BEHIND,
     ENDING_SCALAR,

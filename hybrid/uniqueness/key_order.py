@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from hybrid.json_schema.countable import key_of_part, parts_of, with_beginning
+from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of, with_beginning
 
 _BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
 """What stands before the first key of an object that is a part of an array or object."""

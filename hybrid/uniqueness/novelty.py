@@ -1,8 +1,8 @@
 """Decide whether an unfinished item or key can become one that did not come before.
 
 What: `may_be_new` compares the number of values that an item can become with the number of these that came
-before (`hybrid.json_schema.countable`). Where values cannot be counted, it tries the bytes that the grammar
-allows, breadth first, until it finds a new item, or a beginning that no earlier item has.
+before (`hybrid.json_schema.uniqueness.prefix_counts`). Where values cannot be counted, it tries the bytes
+that the grammar allows, breadth first, until it finds a new item, or a beginning that no earlier item has.
 When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide;
 `goes_on` decides when, for all open containers.
 Limits: at most `MOST_AHEAD` texts are tried, those of inner items included; if no new item is found by then,
@@ -17,8 +17,8 @@ from itertools import islice, zip_longest
 from typing import TypeAlias, TypeVar
 
 from equivalence.deadline import Deadline
-from hybrid.json_schema.countable import with_beginning
-from hybrid.json_schema.marks import BYTES, MARKED
+from hybrid.json_schema.uniqueness.marks import BYTES, MARKED
+from hybrid.json_schema.uniqueness.prefix_counts import with_beginning
 from hybrid.uniqueness.cursor import (
     BACKSLASH,
     BEFORE,

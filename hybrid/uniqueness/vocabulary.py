@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary, forks
-from hybrid.json_schema.marks import BYTES as MARKS
+from hybrid.json_schema.uniqueness.marks import BYTES as MARKS
 from hybrid.values.once import made_once
 
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')

@@ -1,7 +1,7 @@
-"""In how many ways an unfinished text can be completed.
+"""How many strings begin with an unfinished one.
 
-What: `n_completions` counts the texts that begin with a text, up to `MANY`.
-When: for items under `uniqueItems` (`beginnings.py`), if earlier items begin in the same way.
+What: `n_completions` counts the texts of some pieces of a language that begin with a text, up to `MANY`.
+When: for the values of items under `uniqueItems` (`prefix_counts.py`).
 Limits: the pieces of the language are disjoint, and none is counted (`languages/counted.py`).
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from hybrid.json_schema.cardinality import MANY, n_sequences, ways_behind
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.minimisation import n_characters_between
+from hybrid.json_schema.uniqueness.cardinality import MANY, n_sequences, ways_behind
 
 
 def n_completions(pieces: tuple[Piece, ...], text: str) -> int:

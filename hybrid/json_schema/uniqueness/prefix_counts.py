@@ -22,12 +22,12 @@ from typing import TypeAlias, TypeVar
 
 from equivalence import forks
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.cardinality import MANY, Counts, n_arrays, n_ways, shortest_texts
-from hybrid.json_schema.completions import has_text, n_completions
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton, empty
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.uniqueness.cardinality import MANY, Counts, n_arrays, n_ways, shortest_texts
+from hybrid.json_schema.uniqueness.string_prefixes import has_text, n_completions
 
 NUMBER = frozenset("-0123456789")
 """The letters that numbers begin with."""

@@ -5,8 +5,8 @@ completed to more values than an array can contain. For others, `Beginnings.has_
 either, no search for a new value is needed.
 When: for arrays under `uniqueItems`.
 Limits: `has` judges strings by their length alone, and numbers only if all items have the same ones. If
-values cannot be counted (`countable.py`), or if it depends on the state of the array whether there is a new
-one, they are searched (`hybrid.uniqueness.novelty`).
+values cannot be counted (`prefix_counts.py`), or if it depends on the state of the array whether there is a
+new one, they are searched (`hybrid.uniqueness.novelty`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hybrid.json_schema.automata import Nonterminal
-from hybrid.json_schema.cardinality import Counts, shortest_texts
-from hybrid.json_schema.countable import MOST_STATES, NUMBER, Unknown, Values, add_values, n_behind
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.nonterminals import Nonterminals
-from hybrid.json_schema.repeated_keys import always_has_more, has_undeclared
 from hybrid.json_schema.strings import ANY_CHARACTER
+from hybrid.json_schema.uniqueness.cardinality import Counts, shortest_texts
+from hybrid.json_schema.uniqueness.prefix_counts import (
+    MOST_STATES,
+    NUMBER,
+    Unknown,
+    Values,
+    add_values,
+    n_behind,
+)
+from hybrid.json_schema.uniqueness.repeated_keys import always_has_more, has_undeclared
 
 ENDLESS = 1 << 40
 """Stands for the length limit of strings without one."""

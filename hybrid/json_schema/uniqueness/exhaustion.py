@@ -14,7 +14,7 @@ from operator import itemgetter
 
 from equivalence.arrays.closure import close_backwards, components_of, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
-from hybrid.json_schema.cardinality import Counts
+from hybrid.json_schema.uniqueness.cardinality import Counts
 
 
 def always_ends(array: ArrayAutomaton, counts: Counts) -> bool:

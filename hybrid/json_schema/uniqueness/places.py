@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from equivalence.arrays.closure import close_backwards, predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, ObjectAutomaton
-from hybrid.json_schema.beginnings import Beginnings, beginnings_of
-from hybrid.json_schema.cardinality import Counts
-from hybrid.json_schema.countable import Values
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.automaton import Automaton
-from hybrid.json_schema.repeated_keys import always_has_more, has_undeclared
+from hybrid.json_schema.uniqueness.beginnings import Beginnings, beginnings_of
+from hybrid.json_schema.uniqueness.cardinality import Counts
+from hybrid.json_schema.uniqueness.prefix_counts import Values
+from hybrid.json_schema.uniqueness.repeated_keys import always_has_more, has_undeclared
 
 NOWHERE = -1
 """Stands for every place where nothing must be remembered, neither there nor below."""
