@@ -176,7 +176,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             score_rows.check_call(input_ids, scores)
             score_rows.check_width(scores, self._vocabulary.size)
             rows = self._locate(input_ids)
-            for row, masked_before in self._suspects.items():
+            for row, masked_before in self._rejected.items():
                 self._judge(row, masked_before, rows, scores)
             return self._mask(rows, scores)
         except BaseException:
@@ -257,7 +257,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
     # --- which state does each row have? ---
 
     def _locate(self, input_ids: torch.Tensor) -> list[State]:
-        self._suspects: dict[int, bool] = {}  # rows that leave the grammar here: was the token masked out?
+        self._rejected: dict[int, bool] = {}  # rows with a token that the grammar rejects: was it masked out?
         last, generation, length = self._last_ids, self._generation, input_ids.shape[1]
         if (
             last is not None
@@ -269,7 +269,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         ):  # every row has one more token: one comparison on the device and one token for each row
             for index, token in enumerate(input_ids[:, -1].tolist()):
                 if not generation.rows[index].append(token):
-                    self._suspects[index] = True
+                    self._rejected[index] = True
             generation.keep(generation.rows, length)
         else:
             host: Ids = input_ids.detach().to("cpu", torch.int64).numpy()
@@ -308,7 +308,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
         rows = self._move(now, found, host)
         # A loop only goes back to tokens that were chosen under a mask; anything else is a new prompt.
         if back and any(self._is_foreign(state) for state in rows):
-            self._suspects = {}
+            self._rejected = {}
             return self._begin(host)
         now.keep(rows, length)
         return now
@@ -377,7 +377,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
                 state = self._new_state(generation, index)
                 for token in row[state.prompt_length :].tolist():
                     if not state.append(token):
-                        self._suspects[index] = False
+                        self._rejected[index] = False
                 rows.append(state)
                 continue
             waiting[id(source)] -= 1
@@ -390,7 +390,7 @@ class GrammarLogitsProcessor(transformers.LogitsProcessor):
             if state.length < len(row):
                 state.append(int(row[-1]))
             if state.ended == "rejected" and state.fed == len(row) - state.prompt_length - 1:
-                self._suspects[index] = True
+                self._rejected[index] = True
             rows.append(state)
         return rows
 

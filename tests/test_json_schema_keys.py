@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equivalence.errors import GrammarError
 from equivalence.network.build import build_network
 from hybrid.json_schema import grammar_of_schema
-from hybrid.json_schema.keys import NO_KEYS, KeyTree
+from hybrid.json_schema.key_tree import NO_KEYS, KeyTree
 
 KEYS = st.lists(st.text('ab/"\\é\n', max_size=5), max_size=8, unique=True)
 

@@ -83,7 +83,7 @@ def listed_conditions(rng: random.Random) -> dict[str, Any]:
 def test_texts_are_those_of_valid_instances(
     seed: int, drawn: Callable[[random.Random], Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hybrid.json_schema.cases.MANY_LISTED", most)
+    monkeypatch.setattr("hybrid.json_schema.value_cases.MANY_LISTED", most)
     rng = random.Random(seed)
     schema = drawn(rng)
     valid = jsonschema.Draft202012Validator(schema)

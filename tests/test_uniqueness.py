@@ -28,7 +28,7 @@ from hybrid.json_schema.uniqueness.cardinality import Counts
 from hybrid.json_schema.uniqueness.places import places_of
 from hybrid.uniqueness.cursor import without_space
 from hybrid.uniqueness.follower import _read
-from hybrid.uniqueness.novelty import unchecked
+from hybrid.uniqueness.new_values import unchecked
 from hybrid.uniqueness.numbers import number
 from tests import matchers
 from tests.matchers import STRATEGIES

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hybrid.json_schema import SchemaRefused, grammar_of_schema
-from hybrid.uniqueness import novelty
+from hybrid.uniqueness import new_values
 from tests.matchers import mask_of
 from tests.robustness.schema_walks import TOKENS
 from tests.test_uniqueness import CLOSE, allowed, matcher_of, unique, walk
@@ -214,16 +214,16 @@ def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     """One level of texts was tried to its end, however many there were. Behind a key, its whole value was
     searched, because items of arrays at the same place may run out: one mask took 40 s."""
     tried: list[int] = []
-    take = novelty.Tries.take
+    take = new_values.Tries.take
 
-    def counting(tries: novelty.Tries) -> bool:
+    def counting(tries: new_values.Tries) -> bool:
         tried.append(tries.left)
         return take(tries)
 
-    monkeypatch.setattr(novelty.Tries, "take", counting)
+    monkeypatch.setattr(new_values.Tries, "take", counting)
     matcher = matcher_of({"oneOf": [{"uniqueItems": True}, {"maxProperties": 3, "not": {"enum": [1]}}]})
     assert matcher.accept_string('{"}": ') and allowed(matcher) and not tried
-    monkeypatch.setattr(novelty, "MOST_AHEAD", 1)
+    monkeypatch.setattr(new_values, "MOST_AHEAD", 1)
     pair = [{"type": "object", "propertyNames": {"pattern": "^a"}}, {"enum": [*range(13)]}]
     matcher = matcher_of(unique({"type": "array", "prefixItems": pair, "items": False, "minItems": 2}))
     begun = "".join(f'[{{"a":1}},{number}],' for number in (1, 10, 11, 12))

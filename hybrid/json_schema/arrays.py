@@ -19,7 +19,6 @@ from typing import Any
 
 from hybrid.json_schema.atoms import items_atom
 from hybrid.json_schema.automata import ArrayAutomaton, Counted, Nonterminal
-from hybrid.json_schema.cases import Case, split
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.equality import are_distinct
 from hybrid.json_schema.formulas import Formula, Formulas
@@ -27,6 +26,7 @@ from hybrid.json_schema.languages.numbers import shortest_text
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.uniqueness.cardinality import Counts
 from hybrid.json_schema.uniqueness.conditional import build_conditional
+from hybrid.json_schema.value_cases import Case, split
 
 MOST_UNIQUE = 8
 """States decide `uniqueItems` if items have at most this many values. There are up to two to this power of

@@ -13,10 +13,10 @@ from typing import Any
 
 from hybrid.json_schema.atoms import count_atom, counting_keyword
 from hybrid.json_schema.automata import ArrayAutomaton
-from hybrid.json_schema.cases import Condition
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import Formula, Formulas
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.value_cases import Condition
 
 
 def may_end(formulas: Formulas, formula: Formula) -> bool:

@@ -5,7 +5,7 @@
 What: an `Emitter` holds the rules of a grammar that is being written (`rows.py`). It writes scalars and
 keys, spelled by `hybrid.json_schema.languages.spelling`, and commas, colons and white space according to
 the `Layout`.
-When: for `hybrid.json_schema.emission`, which adds objects and arrays.
+When: for `hybrid.json_schema.structure_writers`, which adds objects and arrays.
 Limits: rules are identified by what they read: equal strings share one rule.
 """
 

@@ -25,21 +25,21 @@ from hybrid.json_schema.assertions import Assertions
 from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.dialects import dialect_of
 from hybrid.json_schema.ebnf import ebnf_of
-from hybrid.json_schema.emission import emit
 from hybrid.json_schema.errors import TOO_DEEP, UNREADABLE, SchemaRefused, unique_refused
 from hybrid.json_schema.formulas import Formulas
 from hybrid.json_schema.instances import Instances
 from hybrid.json_schema.languages.limits import TooLarge, with_deadline
 from hybrid.json_schema.layout import Layout, layout_of
+from hybrid.json_schema.left_out import refuse_forbidding
 from hybrid.json_schema.locations import Locations
 from hybrid.json_schema.nonterminals import Bounds, Nonterminals
 from hybrid.json_schema.numbers import Numbers
 from hybrid.json_schema.objects import build_object
-from hybrid.json_schema.omission import refuse_forbidding
 from hybrid.json_schema.productive import find_productive
 from hybrid.json_schema.references import Documents
 from hybrid.json_schema.rows import Rows
 from hybrid.json_schema.strings import Strings
+from hybrid.json_schema.structure_writers import emit
 from hybrid.json_schema.uniqueness.cardinality import Counts
 from hybrid.json_schema.uniqueness.conditional import conditional_always_ends
 from hybrid.json_schema.uniqueness.exhaustion import always_ends

@@ -1,7 +1,7 @@
 """White space and separators, as XGrammar's options define them.
 
 What: `Layout` describes what stands between the parts of a JSON text.
-When: made from the options of a compile call; `hybrid.json_schema.emission` uses it.
+When: made from the options of a compile call; `hybrid.json_schema.structure_writers` uses it.
 Limits: an indentation is part of the text, so each depth has its own rules. A recursive schema is therefore
 refused with `indent`.
 """

@@ -1,6 +1,6 @@
 from hybrid.json_schema.assertions cimport Assertions
 from hybrid.json_schema.automata cimport Nonterminal, Structure
-from hybrid.json_schema.declared cimport Declarations, Declared
+from hybrid.json_schema.declarations cimport Declarations, Declared
 from hybrid.json_schema.formulas cimport Formula, Formulas
 
 

@@ -25,7 +25,7 @@ import cython
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
-from cython.cimports.hybrid.json_schema.declared import Declarations, Declared
+from cython.cimports.hybrid.json_schema.declarations import Declarations, Declared
 from cython.cimports.hybrid.json_schema.formulas import Formula
 
 from equivalence.deadline import Deadline

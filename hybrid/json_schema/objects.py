@@ -25,9 +25,9 @@ from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.atoms import count_atom, counting_keyword
 from hybrid.json_schema.automata import KeyClass
-from hybrid.json_schema.cases import split
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.value_cases import split
 
 check_source(__name__)
 

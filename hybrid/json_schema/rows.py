@@ -5,7 +5,7 @@
 What: `Rows` collects the automata of all rules of a grammar. Their edges read nothing, bytes or characters,
 or call a rule; a rule may also be a repetition of another. `reading` gives them to `equivalence.network`,
 which determinises and minimises them; `hybrid.json_schema.ebnf` writes them as text.
-When: filled by `hybrid.json_schema.emission`.
+When: filled by `hybrid.json_schema.structure_writers`.
 Limits: each state belongs to one rule. Characters are code points; surrogates are left out.
 """
 

@@ -1,4 +1,4 @@
-from hybrid.json_schema.keys cimport Branch, KeyTree
+from hybrid.json_schema.key_tree cimport Branch, KeyTree
 from hybrid.json_schema.rows cimport Rows
 
 

@@ -2,11 +2,11 @@
 # mypy: ignore-errors
 """Texts as rows: declared keys, strings that a schema lists, and languages of strings.
 
-What: `TreeWriter` writes the nodes of trees (`keys.py`) between the quotes of a JSON string, `write_listed`
-listed texts, `write_plainly` the texts of an automaton, `write_others` all texts except some. Printable ASCII
-characters stand for themselves (`"` and `\\` escaped, `/` also as `\\/`), every other character may have any
-spelling.
-When: while objects and listed strings are written (`hybrid.json_schema.emission`).
+What: `TreeWriter` writes the nodes of trees (`key_tree.py`) between the quotes of a JSON string,
+`write_listed` listed texts, `write_plainly` the texts of an automaton, `write_others` all texts except some.
+Printable ASCII characters stand for themselves (`"` and `\\` escaped, `/` also as `\\/`), every other
+character may have any spelling.
+When: while objects and listed strings are written (`hybrid.json_schema.structure_writers`).
 Limits: parts that versions of a tree share are written once. Equal parts of different trees are written
 again; the network merges equal states anyway.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.keys import Branch, KeyTree, n_common
+from cython.cimports.hybrid.json_schema.key_tree import Branch, KeyTree, n_common
 from cython.cimports.hybrid.json_schema.rows import Rows
 
 from equivalence.arrays import ranges

@@ -4,7 +4,7 @@ What: a `UniquenessFollower` has another follower, of any strategy, and a `Curso
 other follower, and removes the tokens that repeat an item or a key, and the tokens after which an item can
 only become a repetition.
 When: for schemas whose `hybrid.json_schema.uniqueness.places` are not None.
-Limits: those of `novelty.py`.
+Limits: those of `new_values.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema.uniqueness.marks import BYTES as MARKS
 from hybrid.json_schema.uniqueness.marks import unmarked
 from hybrid.json_schema.uniqueness.places import Places
+from hybrid.uniqueness.candidates import candidates
 from hybrid.uniqueness.cursor import (
     BEHIND,
     ENDING_SCALAR,
@@ -32,8 +33,7 @@ from hybrid.uniqueness.cursor import (
     Cursor,
     Repeated,
 )
-from hybrid.uniqueness.novelty import Check, goes_on, goes_on_behind, unchecked
-from hybrid.uniqueness.suspects import suspects
+from hybrid.uniqueness.new_values import Check, goes_on, goes_on_behind, unchecked
 from hybrid.uniqueness.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
@@ -109,7 +109,7 @@ class UniquenessFollower(Follower):
         if self._is_marked:
             needed = self._restrict_marked(mask, check)
         else:
-            tried = suspects(self._cursor, self._kinds, mask, len(self._tokens))
+            tried = candidates(self._cursor, self._kinds, mask, len(self._tokens))
             for token in self._forbidden(tried.tolist(), check) if len(tried) else ():
                 mask[token >> 5] &= ~np.uint32(1 << (token & 31))
                 needed = True
@@ -129,7 +129,7 @@ class UniquenessFollower(Follower):
         """
         kinds, size = self._kinds, len(self._tokens)
         everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)
-        tried = suspects(self._cursor, kinds, everything, size)
+        tried = candidates(self._cursor, kinds, everything, size)
         if any(one.is_repeated for one in self._cursor.open):
             closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
             tried = np.union1d(tried, np.flatnonzero(closing))

@@ -97,14 +97,14 @@ class LogitsProcessor(GrammarLogitsProcessor):
                 f"there must be one matcher for each of the {len(input_ids)} rows, but matchers has "
                 f"{len(self._set_matchers)}"
             )
-        self._suspects = {}
+        self._rejected = {}
         rows = []
         for index, matcher in enumerate(self._set_matchers):
             ids = input_ids[index, -1:].detach().to("cpu", torch.int64).numpy()
             state = State(matcher, ids[:0], index)
             state.ended = "stop" if matcher.is_terminated() else ""
             if self.prefilled and len(ids) and not state.append(int(ids[0])):
-                self._suspects[index] = True
+                self._rejected[index] = True
             rows.append(state)
         return rows
 

@@ -6,7 +6,7 @@ either, no search for a new value is needed.
 When: for arrays under `uniqueItems`.
 Limits: `has` judges strings by their length alone, and numbers only if all items have the same ones. If
 values cannot be counted (`prefix_counts.py`), or if it depends on the state of the array whether there is a
-new one, they are searched (`hybrid.uniqueness.novelty`).
+new one, they are searched (`hybrid.uniqueness.new_values`).
 """
 
 from __future__ import annotations

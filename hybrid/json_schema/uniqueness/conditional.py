@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from equivalence.arrays.closure import predecessors_of
 from hybrid.json_schema.automata import ArrayAutomaton, Nonterminal
-from hybrid.json_schema.cases import split
 from hybrid.json_schema.derivatives import ArrayStates, after_item, may_end
 from hybrid.json_schema.formulas import Formula
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.uniqueness.cardinality import Counts
+from hybrid.json_schema.value_cases import split
 
 
 def build_conditional(nonterminals: Nonterminals, automaton: ArrayAutomaton, start: Formula) -> None:

@@ -1,6 +1,6 @@
 """Find the tokens of a mask that could repeat something, and must be read.
 
-What: `suspects` finds the ids of a mask that may repeat an item or a key, or after which an item may only
+What: `candidates` finds the ids of a mask that may repeat an item or a key, or after which an item may only
 become a repetition.
 When: for each mask of `UniquenessFollower`.
 Limits: more tokens are found than those that repeat something.
@@ -44,7 +44,7 @@ _WITHIN_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 """A complete escape matches, too, since it may be the first half of a character."""
 
 
-def suspects(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
+def candidates(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
     """Find the ids of a mask that may repeat something.
 
     Args:

@@ -22,12 +22,12 @@ from cython.cimports.hybrid.json_schema.automata import (
     Structure,
 )
 from cython.cimports.hybrid.json_schema.emitter import Emitter
-from cython.cimports.hybrid.json_schema.keys import KeyTree
+from cython.cimports.hybrid.json_schema.key_tree import KeyTree
 from cython.cimports.hybrid.json_schema.rows import Rows
 from cython.cimports.hybrid.json_schema.texts import TreeWriter
 
 from hybrid.json_schema.automata import Counted
-from hybrid.json_schema.keys import NO_KEYS
+from hybrid.json_schema.key_tree import NO_KEYS
 from hybrid.json_schema.layout import Layout
 from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.uniqueness import marks

@@ -5,7 +5,7 @@
 What: `KeyTree` maps the next characters of a key to the state in which the key is read. The tree of a state
 is the tree of the state after the next key is passed over, with that key added; only the nodes along the
 key are new.
-When: while an object is written (`hybrid.json_schema.emission`).
+When: while an object is written (`hybrid.json_schema.structure_writers`).
 Limits: trees are immutable.
 
 (Morrison: PATRICIA, JACM 1968: a chain of characters without a branch is one label.)
