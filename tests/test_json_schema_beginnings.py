@@ -26,7 +26,7 @@ def beginnings_of_items(items: dict[str, Any]) -> Beginnings:
 def n_values(beginnings: Beginnings, text: str) -> int:
     """How many values of an item begin with a text."""
     [values] = beginnings.values
-    return sum(one.n_behind(text) for one in values)
+    return sum(one.n_with_prefix(text) for one in values)
 
 
 def texts(letters: str, most: int) -> list[str]:

@@ -20,7 +20,7 @@ from equivalence import BudgetExceeded, forks
 from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.uniqueness.marks import MARKED
 from hybrid.json_schema.uniqueness.places import NOWHERE, Place, Places
-from hybrid.json_schema.uniqueness.prefix_counts import Unknown, shortened, with_beginning
+from hybrid.json_schema.uniqueness.prefix_counts import Unknown, shortened, with_prefix
 from hybrid.uniqueness.key_order import with_keys_like
 from hybrid.uniqueness.numbers import number, shortest, without_fraction
 
@@ -80,11 +80,13 @@ class Container(NamedTuple):
     is_key: bool
     is_repeated: bool = False
 
-    def is_endless_behind(self, text: str) -> bool:
+    def has_spare_completions(self, text: str) -> bool:
         """Whether an unfinished item or key can be completed to more values than came before."""
         if self.place is None:
             return True
-        return self.place.is_endless_behind(text) if self.is_array else not self.place.keys_may_run_out
+        if not self.is_array:
+            return not self.place.keys_may_run_out
+        return self.place.beginnings is None or self.place.beginnings.has(text)
 
     def texts_like(self, text: str) -> frozenset[str]:
         """Return the texts of those earlier items or keys that an unfinished one may become equal to, perhaps
@@ -101,7 +103,7 @@ class Container(NamedTuple):
         except Unknown:
             return self.texts
 
-    def has_new_behind(self, text: str) -> bool | None:
+    def can_become_new(self, text: str) -> bool | None:
         """Whether an unfinished item can be completed to a value that did not come before; None: unknown.
 
         Args:
@@ -110,7 +112,7 @@ class Container(NamedTuple):
         if not self.is_array or self.place is None or self.place.is_marked or self.place.beginnings is None:
             return None
         texts = in_order(self.texts_like(text))
-        return self.place.beginnings.has_new(text, with_beginning(shortened(text), texts))
+        return self.place.beginnings.has_new(text, with_prefix(shortened(text), texts))
 
 
 @forks.with_unlocked_properties

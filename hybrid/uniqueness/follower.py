@@ -33,7 +33,7 @@ from hybrid.uniqueness.cursor import (
     Cursor,
     Repeated,
 )
-from hybrid.uniqueness.new_values import Check, goes_on, goes_on_behind, unchecked
+from hybrid.uniqueness.new_values import Check, goes_on, mark_may_follow, unchecked
 from hybrid.uniqueness.vocabulary import Kinds, kinds_of
 from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
@@ -194,7 +194,7 @@ class UniquenessFollower(Follower):
         if found is None:
             return None
         cursor, marked, fork = found
-        if not goes_on_behind(cursor, fork):
+        if not mark_may_follow(cursor, fork):
             return None
         return (cursor, marked) if goes_on(cursor, lambda: fork, check=check) else None
 

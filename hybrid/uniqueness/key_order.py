@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of, with_beginning
+from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of, with_prefix
 
 _BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
 """What stands before the first key of an object that is a part of an array or object."""
@@ -36,7 +36,7 @@ def with_keys_like(text: str, whole: list[str]) -> list[str]:
     before = _BEFORE_OBJECT.match(text)
     if before is None:
         return whole
-    alike = with_beginning(before[0], whole)
+    alike = with_prefix(before[0], whole)
     found = [(name, value) for name, value in _STRING_OR_MEMBER.findall(text, before.end()) if value]
     times = Counter(name for name, _ in found)
     for name, value in found:  # a quick test: most of the others need not be written

@@ -3,7 +3,7 @@
 What: `may_be_new` compares the number of values that an item can become with the number of these that came
 before (`hybrid.json_schema.uniqueness.prefix_counts`). Where values cannot be counted, it tries the bytes
 that the grammar allows, breadth first, until it finds a new item, or a beginning that no earlier item has.
-When: if an unfinished item begins like an earlier one, and `Place.is_endless_behind` does not decide;
+When: if an unfinished item begins like an earlier one, and `Container.has_spare_completions` does not decide;
 `goes_on` decides when, for all open containers.
 Limits: at most `MOST_AHEAD` texts are tried, those of inner items included; if no new item is found by then,
 the token is forbidden.
@@ -18,7 +18,7 @@ from typing import TypeAlias, TypeVar
 
 from equivalence.deadline import Deadline
 from hybrid.json_schema.uniqueness.marks import BYTES, MARKED
-from hybrid.json_schema.uniqueness.prefix_counts import with_beginning
+from hybrid.json_schema.uniqueness.prefix_counts import with_prefix
 from hybrid.uniqueness.cursor import (
     BACKSLASH,
     BEFORE,
@@ -108,11 +108,11 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
-    has_new = None if unfinished else array.has_new_behind(begun)
+    has_new = None if unfinished else array.can_become_new(begun)
     if has_new is not None:
         return has_new
     same = _least_common(begun)
-    n_same = len(with_beginning(same, in_order(array.texts_like(begun))))
+    n_same = len(with_prefix(same, in_order(array.texts_like(begun))))
     depth = cursor.open.index(array)
     if unfinished and _has_new_character(behind(), cursor, array, depth, tries):
         return True
@@ -136,14 +136,14 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
                 if not twin.accept_string(marked):
                     continue
                 if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
-                    if not goes_on_behind(after, twin):
+                    if not mark_may_follow(after, twin):
                         continue
                     return True  # an item ended that is new, or that may be a repetition
                 if after.open[depth].begins < 0:  # white space before the item
                     following.append((twin, after, "", b""))
                     continue
                 text, rest = after.begun_parts(after.open[depth])
-                has_new = None if rest else array.has_new_behind(text)
+                has_new = None if rest else array.can_become_new(text)
                 if has_new is not None:
                     if has_new:
                         return True
@@ -156,7 +156,7 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
                 if not rest and is_consistent(text, array.texts_like(text)) and _read_forced(twin, after):
                     text, rest = after.begun_parts(after.open[depth])
                 is_new = after.always_has_more(depth + 1) or not is_consistent(text, array.texts_like(text))
-                if is_new or array.is_endless_behind(text):
+                if is_new or array.has_spare_completions(text):
                     if goes_on(after, twin.fork, depth + 1, tries):
                         return True  # however it goes on
                     continue
@@ -186,7 +186,7 @@ def _has_new_character(
     """
     for twin, after in islice(_behind_character(follower, cursor, depth), MOST_CHARACTERS):
         text, _ = after.begun_parts(after.open[depth])
-        if array.has_new_behind(text):
+        if array.can_become_new(text):
             return True
         if not is_consistent(text, array.texts_like(text)):
             return goes_on(after, twin.fork, depth + 1, tries)
@@ -233,7 +233,7 @@ def goes_on(
     """
     for begun, one in cursor.begun(depth=depth):
         check()
-        if one.is_endless_behind(begun):
+        if one.has_spare_completions(begun):
             continue
         if not is_consistent(begun, one.texts_like(begun)):
             if begun[-1] not in IN_NUMBER:
@@ -283,7 +283,7 @@ def _longest(texts: Collection[Text]) -> list[Text]:
     ]
 
 
-def goes_on_behind(cursor: Cursor, follower: Follower) -> bool:
+def mark_may_follow(cursor: Cursor, follower: Follower) -> bool:
     """Whether the comma or bracket that has to show whether items were equal may follow, perhaps after white
     space; true where none has to.
 

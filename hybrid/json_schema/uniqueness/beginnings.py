@@ -27,7 +27,7 @@ from hybrid.json_schema.uniqueness.prefix_counts import (
     Unknown,
     Values,
     add_values,
-    n_behind,
+    n_texts_with_prefix,
 )
 from hybrid.json_schema.uniqueness.repeated_keys import always_has_more, has_undeclared
 
@@ -80,12 +80,12 @@ class Beginnings(NamedTuple):
         found = set()
         try:
             for values in self.values:
-                n = sum(one.n_behind(text) for one in values)
+                n = sum(one.n_with_prefix(text) for one in values)
                 if n:  # otherwise the array is in another state
-                    is_new = n > n_behind(text, values, texts)
+                    is_new = n > n_texts_with_prefix(text, values, texts)
                     if not is_new and len(self.values) > 1:  # some texts may be those of other items
                         these = [one for one in texts if any(some.holds(one) for some in values)]
-                        is_new = n > n_behind(text, values, these)
+                        is_new = n > n_texts_with_prefix(text, values, these)
                     found.add(is_new)
         except Unknown:
             return None

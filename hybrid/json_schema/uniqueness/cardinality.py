@@ -390,17 +390,7 @@ def n_ways(own: list[int], edges: list[list[tuple[int, int]]]) -> list[int]:
     """
     ends = _ends(own, edges)
     useful = [[(n, target) for n, target in of_state if n and ends[target]] for of_state in edges]
-    return ways_behind(own, useful)
-
-
-def ways_behind(own: list[int], edges: list[list[tuple[int, int]]]) -> list[int]:
-    """Return, for each state, the number of ways to an end, or `MANY`.
-
-    Args:
-        own: for each state, the number of ways to end without another edge.
-        edges: for each state, pairs (number of ways to take the edge, target). All of them lead to an end.
-    """
     found = [MANY] * len(own)
-    for state in outside_cycles([[target for _, target in of_state] for of_state in edges]):
-        found[state] = min(own[state] + sum(n * found[target] for n, target in edges[state]), MANY)
+    for state in outside_cycles([[target for _, target in of_state] for of_state in useful]):
+        found[state] = min(own[state] + sum(n * found[target] for n, target in useful[state]), MANY)
     return found

@@ -58,10 +58,6 @@ class Place(NamedTuple):
     names: dict[str, int]
     others: tuple[tuple[Automaton | None, int], ...]
 
-    def is_endless_behind(self, text: str) -> bool:
-        """Whether an unfinished item can be completed to more values than came before."""
-        return self.beginnings is None or self.beginnings.has(text)
-
     def of_key(self, key: str) -> int:
         """Return the place of a key's value."""
         known = self.names.get(key)

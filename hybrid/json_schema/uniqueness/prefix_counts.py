@@ -90,10 +90,10 @@ class Values:
             string = json.loads(text)
             return string in self._listed or any(has_text(one, string) for one in known(self._pieces))
         if text[0] not in NUMBER:
-            return self.n_behind(text) > 0
+            return self.n_with_prefix(text) > 0
         return self._spellings.contains(text)
 
-    def n_behind(self, text: str) -> int:
+    def n_with_prefix(self, text: str) -> int:
         """Return how many of the values have a text that begins with a text, or `MANY`.
 
         Raises:
@@ -105,11 +105,11 @@ class Values:
             if _STRING.fullmatch(text):
                 return int(self.holds(text))
             string = json.loads(f'{text}"')
-            return len(with_beginning(string, self._listed)) + n_completions(known(self._pieces), string)
+            return len(with_prefix(string, self._listed)) + n_completions(known(self._pieces), string)
         if text[0] in NUMBER:
             return self._n_numbers(text)
         if text[0] in self.structures:
-            return self.structures[text[0]].n_behind(text)
+            return self.structures[text[0]].n_with_prefix(text)
         return sum(one.startswith(text) for one in self._constants)
 
     def _n_numbers(self, text: str) -> int:
@@ -122,8 +122,8 @@ class Values:
 class Structure:
     """Arrays or objects; those of this class cannot be counted."""
 
-    def n_behind(self, text: str) -> int:
-        """See `Values.n_behind`."""
+    def n_with_prefix(self, text: str) -> int:
+        """See `Values.n_with_prefix`."""
         raise Unknown
 
 
@@ -159,7 +159,7 @@ class Arrays(Structure):
         n_left = n - n_before if self._is_unique and n < MANY else n
         return n_arrays(n_left, max(least - n_before, 0), left, self._is_unique)
 
-    def n_behind(self, text: str) -> int:
+    def n_with_prefix(self, text: str) -> int:
         parts, is_closed = parts_of(text)
         begun = None if is_closed or text == "[" else parts.pop()
         state, n_before = 0, 0
@@ -181,11 +181,11 @@ class Arrays(Structure):
         if begun is None:
             return self._ways[0]
         if items is None:
-            n = sum(value.n_behind(begun) * self._ways[target] for value, target in self._edges[state])
+            n = sum(value.n_with_prefix(begun) * self._ways[target] for value, target in self._edges[state])
             return min(n, MANY)
-        n = items[0].n_behind(begun)
+        n = items[0].n_with_prefix(begun)
         if self._is_unique and n < MANY:
-            n -= n_behind(begun, [items[0]], parts)
+            n -= n_texts_with_prefix(begun, [items[0]], parts)
         return min(n * self._n_items(*items, n_before + 1), MANY) if n else 0
 
 
@@ -226,7 +226,7 @@ class Objects(Structure):
             yield state
             state = self._skipped[state] if self._keys[state] else -1
 
-    def n_behind(self, text: str) -> int:
+    def n_with_prefix(self, text: str) -> int:
         if text == "{":
             return self._ways[0]
         parts, is_closed = parts_of(text)
@@ -253,7 +253,9 @@ class Objects(Structure):
             if self._is_open[one]:
                 return MANY
             if self._keys[one].startswith(key or begun):
-                found += sum(value.n_behind(rest) * self._ways[target] for value, target in self._edges[one])
+                found += sum(
+                    value.n_with_prefix(rest) * self._ways[target] for value, target in self._edges[one]
+                )
                 if key:
                     break
         return min(found, MANY)
@@ -308,13 +310,13 @@ def shortened(text: str) -> str:
     return text[: fraction.start()] + fraction[0].rstrip("0").rstrip(".")
 
 
-def with_beginning(begun: str, ordered: list[str]) -> list[str]:
+def with_prefix(begun: str, ordered: list[str]) -> list[str]:
     """Return those of some texts in order that begin with a text."""
     first, n = bisect_left(ordered, begun), len(begun)
     return ordered[first : bisect_right(ordered, begun, first, key=lambda text: text[:n])]
 
 
-def n_behind(text: str, values: Sequence[Values], whole: Iterable[str]) -> int:
+def n_texts_with_prefix(text: str, values: Sequence[Values], whole: Iterable[str]) -> int:
     """Return how many of some whole texts have values that an unfinished text can become.
 
     Args:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hybrid.json_schema.languages.automaton import Automaton
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.minimisation import n_characters_between
-from hybrid.json_schema.uniqueness.cardinality import MANY, n_sequences, ways_behind
+from hybrid.json_schema.uniqueness.cardinality import MANY, n_sequences, n_ways
 
 
 def n_completions(pieces: tuple[Piece, ...], text: str) -> int:
@@ -62,4 +62,4 @@ def _n_behind(language: Automaton) -> list[int]:
     edges = [
         [(n_characters_between(low, high), target) for low, high, target in row] for row in language.rows
     ]
-    return ways_behind(list(map(int, language.accepting)), edges)
+    return n_ways(list(map(int, language.accepting)), edges)
