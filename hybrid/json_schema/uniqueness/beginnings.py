@@ -18,7 +18,6 @@ from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
-from hybrid.json_schema.nonterminals import Nonterminals
 from hybrid.json_schema.strings import ANY_CHARACTER
 from hybrid.json_schema.uniqueness.cardinality import Counts, shortest_texts
 from hybrid.json_schema.uniqueness.prefix_counts import (
@@ -127,7 +126,8 @@ def beginnings_of(
     nonterminals = counts.nonterminals
     values = sorted(frozenset[Nonterminal]().union(*states), key=lambda one: one.number)
     with_strings = [one for one in values if one.strings.op != "false"]
-    length = min((_length(nonterminals, one) for one in with_strings), default=0)
+    lengths = [min(map(_length_of, counts.pieces(one)), default=0) for one in with_strings]
+    length = min(lengths, default=0)
     if len(with_strings) == len(values) and length == ENDLESS and not any(map(_has_others, values)):
         return None
     has_free_order = _has_free_order(values)
@@ -176,13 +176,8 @@ def _has_others(value: Nonterminal) -> bool:
     return is_nested or value.numbers.op != "false" or value.null or bool(value.booleans)
 
 
-def _length(nonterminals: Nonterminals, value: Nonterminal) -> int:
-    if value.strings.op == "true":
-        return ENDLESS
-    return min(map(_length_of, nonterminals.strings.pieces(value.strings)), default=0)
-
-
 def _length_of(piece: Piece) -> int:
+    """See `Beginnings.length`."""
     if piece.is_counted:
         return 0
     if piece.characters is None:

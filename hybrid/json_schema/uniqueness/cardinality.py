@@ -99,7 +99,7 @@ class Counts:
         found = [("constant", value) for value in constants]
         found += [("number", text) for text in self._number_language(one).words(MOST_LISTED) or ()]
         listed = self.nonterminals.strings.listed(one.strings)
-        for piece in self._pieces(one) if listed is None else ():
+        for piece in self.pieces(one) if listed is None else ():
             if piece.is_counted or (piece.characters is not None and piece.most != 0):
                 return None
             found += [("string", text) for text in piece.prefix.words(MOST_LISTED) or ()]
@@ -143,14 +143,14 @@ class Counts:
 
     def _strings(self, one: Nonterminal) -> int:
         listed = self.nonterminals.strings.listed(one.strings)
-        return len(listed) if listed is not None else sum(map(n_of_piece, self._pieces(one)))
+        return len(listed) if listed is not None else sum(map(n_of_piece, self.pieces(one)))
 
     def _number_language(self, one: Nonterminal) -> Automaton:
         if one.numbers.op == "false":
             return empty()
         return shortest_texts(self.nonterminals.numbers.texts(one.numbers), _BOUND)
 
-    def _pieces(self, one: Nonterminal) -> tuple[Piece, ...]:
+    def pieces(self, one: Nonterminal) -> tuple[Piece, ...]:
         """Return the strings of a nonterminal, as disjoint pieces."""
         return self.nonterminals.strings.pieces(one.strings) if one.strings.op != "false" else ()
 

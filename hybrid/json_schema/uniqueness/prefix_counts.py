@@ -358,10 +358,8 @@ def add_values(
             numbers: Automaton | None = shortest_texts(spellings, MOST_STATES)
         except TooLarge:
             numbers = None
-        pieces: tuple[Piece, ...] = ()
         listed = nonterminals.strings.listed(one.strings)
-        if listed is None and one.strings.op != "false":
-            pieces = nonterminals.strings.pieces(one.strings)
+        pieces = counts.pieces(one) if listed is None else ()
         is_counted = any(piece.is_counted for piece in pieces)
         constants = ["null"] * one.null + ["true" if value else "false" for value in one.booleans]
         try:
