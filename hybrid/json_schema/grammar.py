@@ -9,9 +9,10 @@ request, the keyword is left out and named instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import xgrammar
@@ -207,7 +208,8 @@ def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
         for one in unique:
             array = one.array
             if one.is_productive and array is not None:
-                _with_place(nonterminals, one, partial(bound_unique, array, counts))
+                with _placing(nonterminals, one):
+                    bound_unique(array, counts)
 
 
 def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
@@ -218,23 +220,25 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
         if not one.is_productive:
             continue
         if array.is_conditional:
-            ends = _with_place(nonterminals, one, partial(conditional_always_ends, array, counts))
+            with _placing(nonterminals, one):
+                ends = conditional_always_ends(array, counts)
             why = (
                 "it applies only in some cases (below 'not' or in a branch), and there may be too few "
                 "different items to end the array"
             )
         else:
-            is_counted = array.counted[0] is not None
-            ends = is_counted or _with_place(nonterminals, one, partial(always_ends, array, counts))
+            with _placing(nonterminals, one):
+                ends = array.counted[0] is not None or always_ends(array, counts)
             why = "there may be no unused value left before the array can end"
         if not ends:
             raise nonterminals.placed(unique_refused(why), one.formula)
 
 
-def _with_place(nonterminals: Nonterminals, one: Nonterminal, call: Callable[[], Any]) -> Any:
-    """Make a call. An error that has no place gets that of a nonterminal."""
+@contextmanager
+def _placing(nonterminals: Nonterminals, one: Nonterminal) -> Iterator[None]:
+    """A context in which an error that has no place gets that of a nonterminal."""
     try:
-        return call()
+        yield
     except SchemaRefused as error:
         raise nonterminals.placed(error, one.formula) from error.__cause__
 
