@@ -199,8 +199,8 @@ def _lists_items(schema: Any) -> bool:
 
 def _has_list(one: dict[str, Any]) -> bool:
     items = one.get("items")
-    return isinstance(items, list) and "prefixItems" not in one and all(map(_is_schema, items))
-
-
-def _is_schema(one: Any) -> bool:
-    return isinstance(one, (dict, bool))
+    return (
+        isinstance(items, list)
+        and "prefixItems" not in one
+        and all(isinstance(item, (dict, bool)) for item in items)
+    )

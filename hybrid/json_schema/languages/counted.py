@@ -69,7 +69,8 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
             return None
     if least <= language.shortest:
         least = 0
-    if _has_few(language, least, most):
+    n = n_texts(language, least, most, MOST_LISTED)
+    if n is not None and n <= MOST_LISTED:
         return None
     sets, rows = edges_by_set(language.ranges)
     automaton = CountedAutomaton(
@@ -82,12 +83,6 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     if len(rows) > MOST_EDGES or automaton.slack <= max(least, 1):
         return None
     return CountedLanguage(sets, rows[:, 1].tolist(), automaton)
-
-
-def _has_few(language: Automaton, least: int, most: int) -> bool:
-    """Whether a language is known to have at most `MOST_LISTED` texts with some lengths."""
-    found = n_texts(language, least, most, MOST_LISTED)
-    return found is not None and found <= MOST_LISTED
 
 
 @cached(256)
