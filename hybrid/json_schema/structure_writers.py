@@ -68,9 +68,9 @@ class Writer:
     _rows: Rows
     _depth: cython.Py_ssize_t
     _n: cython.Py_ssize_t  # the number of states
-    _behind: list  # the grammar's state after a value, for each state after it; None: not written yet
-    _todo: list  # the states in `_behind` after which nothing is written yet
-    _end: cython.Py_ssize_t
+    _behind: list  # for each state of the automaton, the grammar's state; None: no value leads there yet
+    _todo: list  # the states of the automaton for which nothing is written yet
+    _end: cython.Py_ssize_t  # the grammar's state after the closing brace or bracket
 
     def __init__(self, emitter: Emitter, automaton: Structure, depth: cython.Py_ssize_t) -> None:
         self._emitter, self._rows, self._depth = emitter, emitter.rows, depth
@@ -79,7 +79,7 @@ class Writer:
 
     @cython.cfunc
     def _after(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Return the state of the grammar after a value."""
+        """Return the grammar's state after a value that leads to a state of the automaton."""
         known = self._behind[state]
         if known is not None:
             return known
