@@ -13,7 +13,7 @@ import xgrammar
 import adapters.xgrammar as xgr
 import hybrid
 from equivalence.deadline import Deadline
-from hybrid.compile.dialect_request import LarkDialectRequest
+from hybrid.compile.lark_dialect_request import LarkDialectRequest
 from hybrid.guard import Guard
 from hybrid.guard.estimate import Estimate
 

@@ -24,7 +24,7 @@ from hybrid.compile import bytes_held
 from hybrid.compile.background import Background, CompileFuture
 from hybrid.compile.cache import DiskCache
 from hybrid.compile.compilation import Compilation
-from hybrid.compile.dialect_request import LarkDialectRequest
+from hybrid.compile.lark_dialect_request import LarkDialectRequest
 from hybrid.compile.memory_cache import MemoryCache, shared_cache
 from hybrid.compile.pipeline import Pipeline
 from hybrid.compile.request import (

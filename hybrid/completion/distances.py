@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.deadline import Stop
-from hybrid.completion.counted import CountedCosts
+from hybrid.completion.counted_costs import CountedCosts
 from hybrid.completion.spelling import Spelling
 
 UNSPELLED = float(1 << 32)

@@ -29,7 +29,7 @@ from hybrid.uniqueness.cursor import (
     is_consistent,
 )
 from hybrid.uniqueness.numbers import IN_NUMBER, number_at_end
-from hybrid.uniqueness.vocabulary import Kinds
+from hybrid.uniqueness.token_kinds import Kinds
 
 MOST_TRIED = 4_096
 """After a backslash or within a character, each allowed id is tried if there are at most so many; otherwise

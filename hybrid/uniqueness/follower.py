@@ -34,7 +34,7 @@ from hybrid.uniqueness.cursor import (
     Repeated,
 )
 from hybrid.uniqueness.new_values import Check, goes_on, mark_may_follow, unchecked
-from hybrid.uniqueness.vocabulary import Kinds, kinds_of
+from hybrid.uniqueness.token_kinds import Kinds, kinds_of
 from hybrid.values.follower import Follower, ReplaceFollower
 from hybrid.values.mask_time import A_TEXT, A_TOKEN, check_time, seconds_of_text
 

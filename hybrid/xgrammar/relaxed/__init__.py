@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from equivalence.errors import GrammarError
-from hybrid.xgrammar.relaxed.twins import has_forged_names
+from hybrid.xgrammar.relaxed.confused_parts import has_forged_names
 from hybrid.xgrammar.relaxed.walk import Differences, Narrowing, Relaxation, Walk
 
 __all__ = [

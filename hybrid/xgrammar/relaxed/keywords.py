@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
-from hybrid.xgrammar.relaxed.values import ALL, covers, kind_of
+from hybrid.xgrammar.relaxed.kinds import ALL, covers, kind_of
 
 NUMBERS = frozenset({"integer", "number"})
 STRINGS = frozenset({"string"})

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from hybrid.xgrammar.relaxed.confused_parts import SKIPPED
 from hybrid.xgrammar.relaxed.keywords import (
     APPLIES,
     LARGEST_COUNT,
@@ -25,9 +26,8 @@ from hybrid.xgrammar.relaxed.keywords import (
     limit,
     permits_all,
 )
+from hybrid.xgrammar.relaxed.kinds import Kinds, covers, finite
 from hybrid.xgrammar.relaxed.patterns import literal_prefix, pattern_gap, pattern_limit
-from hybrid.xgrammar.relaxed.twins import SKIPPED
-from hybrid.xgrammar.relaxed.values import Kinds, covers, finite
 
 
 def object_findings(

@@ -22,8 +22,8 @@ from hybrid.xgrammar.relaxed.keywords import (
     is_multiple,
     limit,
 )
+from hybrid.xgrammar.relaxed.kinds import parts_of
 from hybrid.xgrammar.relaxed.patterns import UNESCAPED, pattern_gap, pattern_limit
-from hybrid.xgrammar.relaxed.values import parts_of
 
 DAYS = "only its shape is checked: February 30 is allowed"
 LEAP = "only its shape is checked: any minute may have 61 seconds"

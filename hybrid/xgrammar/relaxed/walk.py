@@ -4,7 +4,7 @@ What: `Walk` visits each part that XGrammar reads once, and takes the branch tha
 what the branch leaves out, and which valid values it cannot write.
 When: by `hybrid.xgrammar.relaxed`, whose docstring says what is listed and what is not.
 Limits: the time is linear in the size of the schema, except for the bounds of kinds
-(`hybrid.xgrammar.relaxed.values`), which are limited. Nothing is recursive, because schemas may be deep, and
+(`hybrid.xgrammar.relaxed.kinds`), which are limited. Nothing is recursive, because schemas may be deep, and
 cyclic by references.
 """
 
@@ -13,18 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hybrid.xgrammar.relaxed.confused_parts import find_confused, is_typed, skipped_names
 from hybrid.xgrammar.relaxed.keywords import APPLIES, NEXT_TO, Finding, fits, is_idle, unknown_to
-from hybrid.xgrammar.relaxed.objects import array_findings, is_closed, is_open, needs_order, object_findings
-from hybrid.xgrammar.relaxed.scalars import (
-    BEYOND,
-    constant_limit,
-    integer_findings,
-    number_findings,
-    several_keys,
-    string_findings,
-)
-from hybrid.xgrammar.relaxed.twins import find_twins, is_typed, skipped_names
-from hybrid.xgrammar.relaxed.values import (
+from hybrid.xgrammar.relaxed.kinds import (
     ALL,
     SIGNS,
     Kinds,
@@ -36,11 +27,20 @@ from hybrid.xgrammar.relaxed.values import (
     sign_of,
     types_of,
 )
+from hybrid.xgrammar.relaxed.objects import array_findings, is_closed, is_open, needs_order, object_findings
+from hybrid.xgrammar.relaxed.scalars import (
+    BEYOND,
+    constant_limit,
+    integer_findings,
+    number_findings,
+    several_keys,
+    string_findings,
+)
 
 UNREAD = "XGrammar does not read it"
 ANY = "without a type, XGrammar allows any value here"
 OTHER_DRAFT = "this keyword does not exist in the draft that $schema names, but XGrammar enforces it"
-TWIN = (
+CONFUSED = (
     "XGrammar confuses this part with another one that differs only in a title or description, "
     "or is equal and used by propertyNames"
 )
@@ -161,11 +161,11 @@ class Walk:
                 self._part(node, path, default)
                 self._waiting[begun:] = self._waiting[begun:][::-1]
         if self._ambiguous:
-            twins = find_twins(self._root)
+            confused = find_confused(self._root)
             for node, path in self._parts:
-                if id(node) in twins:
-                    self._list(path, twins[id(node)], TWIN)
-                    self._limit(path, twins[id(node)], TWIN)
+                if id(node) in confused:
+                    self._list(path, confused[id(node)], CONFUSED)
+                    self._limit(path, confused[id(node)], CONFUSED)
         self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
         self._limit_all(self._ordered, "keys can only be written in the order in which they are listed here")
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))

@@ -1,9 +1,9 @@
 """Find different parts of a JSON schema that XGrammar takes for the same.
 
-What: `find_twins` finds them. XGrammar reads a part once, and recognises it again by its text. In this text
-it skips ``title``, ``description`` and other annotations, even if these are names of properties or of members
-of a constant. If two parts differ only there, the second one gets the grammar of the first. So does a part
-without ``type`` if an equal one is read as strings, because it is the value of ``propertyNames``.
+What: `find_confused` finds them. XGrammar reads a part once, and recognises it again by its text. In this
+text it skips ``title``, ``description`` and other annotations, even if these are names of properties or of
+members of a constant. If two parts differ only there, the second one gets the grammar of the first. So does a
+part without ``type`` if an equal one is read as strings, because it is the value of ``propertyNames``.
 `has_forged_names` says whether names can make the texts of quite different parts equal.
 When: by `hybrid.xgrammar.relaxed`, for schemas with such a name or such a part.
 Limits: any two parts of the document are compared, even if XGrammar reads only one of them.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid.xgrammar.relaxed.keywords import APPLIES
-from hybrid.xgrammar.relaxed.values import key_of, parts_of
+from hybrid.xgrammar.relaxed.kinds import key_of, parts_of
 
 SKIPPED = frozenset(
     {
@@ -27,6 +27,8 @@ SKIPPED = frozenset(
 MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 BRANCHES = frozenset({"$ref", "const", "enum", "anyOf", "oneOf", "allOf", "type"})
 SCHEMA, MAP, DATA, NAMES = 0, 1, 2, 3
+"""What a part of the document is: a schema, an object with a schema for each name, a constant, or the schema
+of `propertyNames`."""
 
 
 def skipped_names(node: dict[str, Any]) -> str:
@@ -54,7 +56,7 @@ def has_forged_names(root: Any) -> bool:
     return any('":' in name for part in parts_of([root]) if isinstance(part, dict) for name in part)
 
 
-def find_twins(root: Any) -> dict[int, str]:
+def find_confused(root: Any) -> dict[int, str]:
     """Find the parts (by their `id`) that are taken for others, and the keyword in which they differ.
 
     The time is linear in the size of the document: equal texts get equal numbers, from the leaves up, once
@@ -81,14 +83,14 @@ def find_twins(root: Any) -> dict[int, str]:
         result[id(node)] = (less, exact)
         if mode in (SCHEMA, NAMES) and isinstance(node, dict):
             groups.setdefault(less, {}).setdefault(exact, []).append(node)
-    twins = {}
+    confused = {}
     for group in groups.values():
         if len(group) > 1:
             members = [node for nodes in group.values() for node in nodes]
             keyword = next(filter(None, map(skipped_names, members)), "")
             keyword = keyword or next((word for word in members[0] if word in APPLIES), "")
-            twins.update({id(node): keyword for node in members if keyword})
-    return twins
+            confused.update({id(node): keyword for node in members if keyword})
+    return confused
 
 
 def _mode_of(mode: int, key: str | None) -> int:
