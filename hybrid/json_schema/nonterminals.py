@@ -131,17 +131,21 @@ class Nonterminals:
     def build_all(self, start: Nonterminal) -> object:
         """Build the objects and arrays of the start and of all nonterminals that can be reached from it."""
         one: Nonterminal
-        used: dict = {start: True}
+        value: Nonterminal
+        is_used: bytearray = bytearray(len(self.all))  # by number
+        is_used[start.number] = True
+        self.used = [start]
         todo: list = [start]
         while todo:
             one = todo.pop()
             self._build(one)
+            is_used.extend(bytes(len(self.all) - len(is_used)))
             for automaton in one.automata:
                 for value in automaton.values:
-                    if value not in used:
-                        used[value] = True
+                    if not is_used[value.number]:
+                        is_used[value.number] = True
+                        self.used.append(value)
                         todo.append(value)
-        self.used = list(used)
 
     def rebuild_object(self, one: Nonterminal) -> object:
         """Make `build_all` build the objects of a nonterminal again, with the keys that it has now."""
