@@ -19,8 +19,8 @@ from equivalence import ArgumentError, GrammarError
 from hybrid.api.parallel import Source
 from hybrid.cli.shipped_grammars import shipped_grammars
 from hybrid.values.notations import fault_of
+from hybrid.xgrammar.ebnf_advice import explained
 from hybrid.xgrammar.messages import said, shortened
-from hybrid.xgrammar.notation import explained
 
 ALLOWED = "A file with a grammar (EBNF/GBNF) or a JSON schema (.json), the text of either, or 'builtin:json'."
 COMPILED = f"A file in Lark's notation (.lark); {ALLOWED[0].lower()}{ALLOWED[1:]}"

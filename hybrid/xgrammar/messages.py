@@ -15,7 +15,7 @@ from difflib import get_close_matches
 
 from equivalence.errors import GrammarError, HybridError
 from hybrid.values.notations import fault_of, not_ebnf
-from hybrid.xgrammar.notation import explained
+from hybrid.xgrammar.ebnf_advice import explained
 
 MESSAGE_CHARACTERS = 1_000
 """The most characters of a message that are kept: XGrammar quotes whole schemas, and Lark long names."""
