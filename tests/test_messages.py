@@ -102,11 +102,13 @@ NOTATIONS = [
     ('root ::= "a\n"', "a line end in quotes or brackets is written \\n", 'root ::= "a\\n"'),
     ("root ::= [a\n]", "a line end in quotes or brackets is written \\n", "root ::= [a\\n]"),
     ('root := "a"', "written name ::=", 'root ::= "a"'),
+    ('root => "a"', "written name ::=", 'root ::= "a"'),
     ('root ::= p\np = "a"', "written name ::=", 'root ::= p\np ::= "a"'),
     ('root ::= p p ::= "a"', "a line of its own", 'root ::= p\np ::= "a"'),
     ('root ::= digits\ndigit ::= "0"', "did you mean 'digit'", 'root ::= digit\ndigit ::= "0"'),
     ('start ::= "a"', "pass root_rule_name='start'", 'root ::= "a"'),
     ('root ::= \\n "a"', "within quotes and brackets", 'root ::= "\\n" "a"'),
+    ('root ::= "a', "closed on the same line", 'root ::= "a"'),
 ]
 """Texts in relatives of EBNF, the advice, and the same grammar in EBNF."""
 
@@ -121,6 +123,16 @@ def test_relatives_of_ebnf(text: str, told: str, instead: str, monkeypatch: pyte
         read_grammar(text)
     monkeypatch.setattr(hybrid.guard, "QUICK_SECONDS", -1.0)  # in another process
     assert refusal(compiler, "compile_grammar", text) == message
+
+
+@pytest.mark.parametrize("text", ["root ::= 1", "root ::= -1", 'root ::= "a"b', "root ::= [z-a]"])
+def test_no_advice_is_given_for_other_faults(text: str) -> None:
+    assert "(" not in refusal(COMPILERS["xgrammar"], "compile_grammar", text)
+
+
+def test_the_missing_root_rule_is_the_one_that_was_asked_for() -> None:
+    told = """name a rule "main", or pass root_rule_name='start'"""
+    assert told in refusal(COMPILERS["xgrammar"], "compile_grammar", 'start ::= "a"', root_rule_name="main")
 
 
 @pytest.mark.parametrize(

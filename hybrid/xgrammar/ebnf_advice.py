@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 _FAULT = re.compile(r"EBNF (?:lexer|parser) error at line (\d+), column (\d+): (.{0,500})", re.DOTALL)
 _RULE = re.compile(r"(?m)^[ \t]*([A-Za-z_][\w.-]*)[ \t]*::=")
-_NO_ROOT = re.compile(r'The root rule with name "[^"]*" is not found')
+_NO_ROOT = re.compile(r'The root rule with name "([^"]*)" is not found')
 _UNDEFINED = re.compile(r'Rule "([^"]*)" is not defined')
 
 NEAR = 100
@@ -40,19 +40,20 @@ ADVICE = (
     (r"Unexpected character: <\n", "names of rules have no <>, and a token is written Token(5), with its id"),
     (r"Unexpected character: \\\n", "a backslash is allowed within quotes and brackets only"),
     (r"#x[0-9A-Fa-f]+[^\n]*\0", '#x41 is written "\\x41" or [\\x41]'),
-    (r"Expect element, but got(?: [|)]| [\w.-]+)?\n", 'an empty alternative is written ""'),
+    (r"Expect element, but got(?: [|)]| [A-Za-z_][\w.-]*)?\n", 'an empty alternative is written ""'),
     (r"Expect element, but got ,\n", "the parts of a sequence are written side by side, without commas"),
     (r"Expect element, but got \{\n.*(?:=|[|(])\s*\0", 'a repeat is written ("a")*, an option ("a")?'),
     (r"Expect element, but got [*+?{]\n.*[*+?}]\s*\0", REPEATS),
     (r"Expect integer, but got ,\n.*\{\s*\0", "a repeat without a lower limit is written {0,5}"),
     (r"Expect \" in string literal|should not contain newline",
-     'a line end in quotes or brackets is written \\n; in Python, use a raw string: r"..."'),
+     "quotes and brackets are closed on the same line; a line end in quotes or brackets is written \\n; in "
+     'Python, use a raw string: r"..."'),
     (r"Character class escape\b.*\n.*\0\\[dD]", "a digit is written [0-9], any other character [^0-9]"),
     (r"Character class escape\b", "write the characters instead: [a-zA-Z0-9_] for \\w, [ \\t\\n\\r] for \\s"),
     (r"Invalid escape sequence\n.*\0\\[^\w\s]", "this character needs no backslash"),
     (r'Rule "\." is not defined', "any character is written [\\x00-\\U0010ffff], any but a line end [^\\n]"),
-    (r'Rule "[a-z]" is not defined\n.*"\0', "to allow a letter in any case, write both: [aA]"),
-    (r"\n\s*[\w.-]+>?\s*-?\0[:>]", RULES),
+    (r'Rule "i" is not defined\n.*"\0', "to allow a letter in any case, write both: [aA]"),
+    (r"\n\s*[\w.-]+>?\s*[-=]?\0[:>]", RULES),
     (r"should be at the beginning of the line",
      "a rule begins on a line of its own, and its name does not begin with a digit"),
 )  # fmt: skip
@@ -86,8 +87,9 @@ def explained(message: str, text: str) -> str | None:
 
 def _advice(said: str, place: str, text: str) -> str | None:
     names = [name for name in dict.fromkeys(_RULE.findall(text)) if len(name) <= NEAR][:200]
-    if _NO_ROOT.search(said) is not None:
-        return f'name a rule "root", or pass root_rule_name={names[0]!r}' if names else RULES
+    missing = _NO_ROOT.search(said)
+    if missing is not None:
+        return f'name a rule "{missing[1]}", or pass root_rule_name={names[0]!r}' if names else RULES
     for pattern, advice in ADVICE:
         if re.search(pattern, f"{said}\n{place}") is not None:
             return advice
