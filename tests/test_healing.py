@@ -128,6 +128,7 @@ def test_the_rest_of_a_prefix_is_explained(kind: str) -> None:
         matcher.limit_tokens(9)
     assert matcher.limit_tokens(None) is None  # there is none
     assert mask_of(matcher) == reference(matcher.compiled_grammar, b"y")
+    assert not matcher.accept_token(after(matcher.compiled_grammar, "")[0])
     assert matcher.accept_string("y") and matcher.limit_tokens(9) and matcher.tokens_left == 9
     matcher.rollback(2)
     assert matcher.left == b"xy" and matcher.tokens_left is None
