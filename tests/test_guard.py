@@ -21,11 +21,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import xgrammar
 
 from equivalence import BudgetExceeded, GrammarError
 from equivalence.deadline import Deadline
+from equivalence.network import serial
 from equivalence.network.grammar_reader import read_grammar
 from equivalence.network.optimised import Wanted, optimised_text
 from hybrid import Budget, GrammarCompiler, Vocabulary
@@ -34,7 +36,7 @@ from hybrid.compile.settings import Settings
 from hybrid.guard import Guard, worker
 from hybrid.guard.estimate import grammar_estimate, schema_estimate
 from hybrid.guard.process import Library
-from hybrid.guard.recursion import ambiguous_calls, count_calls
+from hybrid.guard.recursion import ambiguous_calls, beginnings, count_calls
 from hybrid.guard.worker import Task
 from tests.robustness import hostile_schemas
 
@@ -404,6 +406,18 @@ def test_which_recursion_may_be_ambiguous(grammar: str, expected: int) -> None:
     made = xgrammar.Grammar.from_ebnf(grammar) if grammar else xgrammar.Grammar.builtin_json_grammar()
     read = read_grammar(made)
     assert ambiguous_calls(read) == expected <= 2 * count_calls(read)
+
+
+def test_shared_expressions_are_looked_at_once() -> None:
+    """In a serialised grammar, each expression may contain the one before twice: 2 ** 18 paths."""
+    serialised = json.loads(xgrammar.Grammar.from_ebnf('root ::= "a" root{0,5} "b"?').serialize_json())
+    expressions = [[serial.BYTES, 1, 97], [serial.RULE, 1, 0], [serial.SEQUENCE, 2, 1, 1]]
+    expressions += [[serial.CHOICES, 2, number, number] for number in range(2, 20)]
+    serialised["rules"] = [[*serialised["rules"][0][:1], 20, *serialised["rules"][0][2:]]]
+    serialised["grammar_expr_data"] = [word for one in expressions for word in one]
+    serialised["grammar_expr_indptr"] = np.cumsum([0, *map(len, expressions[:-1])]).tolist()
+    assert ambiguous_calls(read_grammar(serialised)) == 2
+    assert beginnings(read_grammar(serialised)) == (1, 0)
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -97,10 +97,13 @@ def ambiguous_calls(grammar: ParsedGrammar) -> int:
 
 def _repeated_calls(expressions: Expressions, number: int, components: list[int]) -> int:
     """Count the calls of a rule's component in those sequences of the rule that call it more than once."""
-    data, waiting = expressions.data, [expressions.bodies[number]]
+    data, waiting, seen = expressions.data, [expressions.bodies[number]], set()
     found = 0
     while waiting:
         place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
         parts = expressions.parts(place) if data[place] in serial.WHOLES else [place]
         if data[place] == serial.CHOICES:
             waiting += parts
@@ -121,10 +124,14 @@ def _calls_at(
     """Find the rules with which a rule may begin (`FIRST`) or end (`LAST`), and how much each counts in a
     chain. Parts that may be empty are skipped if it is known which rules may be."""
     data, waiting = expressions.data, [(expressions.bodies[number], OF_ALONE)]
+    seen = set()  # in serialised grammars, expressions may share their parts
     while waiting:
         place, weight = waiting.pop()
         expression_type = data[place]
         if expression_type in serial.WHOLES and data[place + 1]:
+            if (place, weight) in seen:
+                continue
+            seen.add((place, weight))
             parts = expressions.parts(place)
             if expression_type == serial.SEQUENCE:
                 weight = weight if len(parts) == 1 else 1.0
