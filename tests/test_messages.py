@@ -153,7 +153,10 @@ def test_the_missing_root_rule_is_the_one_that_was_asked_for() -> None:
         ("compile_lark", 'start: a | b\na: "x"\nb: "x"', "must be LALR"),
         ("compile_lark", 'start: %json {"type": "null"}', "'%json' is .* perhaps in XGrammar's dialect"),
         ("compile_lark", 'start[max_tokens=2]: "a"', "'start\\[' is .* perhaps in XGrammar's dialect"),
-        ("compile_lark", "start: </think>", "'</think>' is .* perhaps in XGrammar's dialect"),
+        ("compile_lark", "start: </think>", r"'</think>' is .* perhaps in .*from_lark\(text, tokenizer_info"),
+        ("compile_lark", 'start: A & B\nA: "a"\nB: "a"', "only llguidance reads '&'"),
+        ("compile_lark", 'start: ~A\nA: "a"', "only llguidance reads '~'"),
+        ("compile_lark", '%llguidance {}\nstart: "a"', "only llguidance reads '%llguidance'"),
         ("compile_lark", 'start: "a"{2,3}', "'.2,3.' is .* perhaps in XGrammar's dialect"),
         (
             "compile_lark",

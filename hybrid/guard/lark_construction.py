@@ -38,10 +38,11 @@ _RULE = re.compile(r"(?m)^[?!]{0,2}([a-z_]\w*)(?:\.-?\d+)?[ \t]*:")
 
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|//.*|/(?:[^/\\\n]|\\.)+/')
 _DIALECT = re.compile(
-    r"%(?:json|regex|llguidance|lark)\b|<\[|<\|?/?\w+\|?>|(?<=[\w)\"])\{\d*,?\d*\}| & |~(?=\")"
-    r"|(?m:^\w+\[(?=[a-z]))"
+    r"%(?:json|regex|lark)\b|<\[|(?P<name><\|?/?\w+\|?>)|(?<=[\w)\"])\{\d*,?\d*\}|(?m:^\w+\[(?=[a-z]))"
+    r"|(?P<other>%llguidance\b| & |~(?=[\"A-Z]))"
 )
-"""What XGrammar's dialect or llguidance's has in addition."""
+"""What XGrammar's dialect has in addition (`name`: if it is given the tokenizer), and what only llguidance's
+has (`other`)."""
 
 MOST_STATES = 20_000
 """Most states of Lark's parser. Real parsers have 30 to 900; Lark takes about 0.1 ms and 2 KiB for each,
@@ -92,10 +93,13 @@ def _with_advice(message: str, text: str, start: str) -> str:
         advice = "the grammar must be LALR(1); Lark's Earley parser, its default, accepts others, too"
     else:
         found = _DIALECT.search(_QUOTED.sub('""', text))
-        if found is not None:
+        if found is not None and found["other"]:
+            advice = f"only llguidance reads {found[0].strip()!r}"
+        elif found is not None:
+            argument = ", tokenizer_info=..." if found["name"] else ""
             advice = (
                 f"{found[0].strip()!r} is not in Lark's notation, but perhaps in XGrammar's dialect: "
-                "compile_grammar(xgrammar.Grammar.from_lark(text)); that has no lexer"
+                f"compile_grammar(xgrammar.Grammar.from_lark(text{argument})); that has no lexer"
             )
     return f"{message.strip()} ({advice})" if advice else message
 
