@@ -26,6 +26,7 @@ from bench.lark_checks import may_be_text
 from equivalence.errors import BudgetExceeded, UnsupportedGrammar
 from equivalence.lark.lalr.machine import may_follow, read_machine
 from equivalence.lark.lexer import build_lexer, machine, terminal_names
+from equivalence.lark.lexer.lexeme_automaton import MOST_STATES, or_more_states
 from equivalence.lark.lexer.reference import follow, lex_all, run
 from equivalence.lark.lexer.scanner import basic_lexer
 from tests.lexers import GRAMMARS, build_lark, is_unclosed, lark_grammar, texts
@@ -307,6 +308,11 @@ def test_too_many_states_name_the_terminal():
     with pytest.raises(BudgetExceeded, match=r"within terminal STRING: .*\(up to 50,000\)"):
         build_lexer(build_lark(text.replace("{}", "*")), max_states=2000)
     build_lexer(build_lark(text.replace(".{}", '[^"]*')), max_states=2000)
+
+
+def test_a_limit_that_cannot_be_raised_is_not_advised():
+    assert "raise Budget.states (up to 50,000)" in or_more_states(2000)
+    assert or_more_states(MOST_STATES) == ""
 
 
 def test_long_chains_take_linear_time():

@@ -34,6 +34,9 @@ from equivalence.lark.lexer.scanner import Scanner
 MAX_OBLIGED = 256
 """Most threads and ends of one state with undecided look-ahead: they multiply if look-ahead is repeated."""
 
+MOST_STATES = 50_000
+"""The highest bound on the states of a lexer."""
+
 THREADS_PER_STATE = 20
 """Most threads of all states together, as a multiple of the bound on states."""
 
@@ -54,6 +57,11 @@ class Edge(NamedTuple):
     target: int
     conditional: tuple[int, ...]
     best: int | None
+
+
+def or_more_states(max_states: int) -> str:
+    """The end of an error's advice: raise the limit, if it can be raised."""
+    return f", or raise Budget.states (up to {MOST_STATES:,})" if max_states < MOST_STATES else ""
 
 
 class LexemeAutomaton:
@@ -115,7 +123,7 @@ class LexemeAutomaton:
                 raise BudgetExceeded(
                     f"the patterns need more than {self._max_states} states for one lexeme, or "
                     f"{THREADS_PER_STATE} times as many ways to be in them; large bounded repeats need many: "
-                    "lower their bounds, or raise Budget.states (up to 50,000)"
+                    f"lower their bounds{or_more_states(self._max_states)}"
                 )
             self.states.append(state)
         return number

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
-from equivalence.lark.lexer.lexeme_automaton import Edge, LexemeAutomaton
+from equivalence.lark.lexer.lexeme_automaton import Edge, LexemeAutomaton, or_more_states
 
 Terminals = tuple[int, ...]
 """Terminals in the order of the text, without ignored ones."""
@@ -106,8 +106,8 @@ class LexemeTransducer:
                     f"the lexer has more than {self.max_states} states, most of them within "
                     f"{self._heaviest()}: where its end may not follow, or another end may, its text is also "
                     "divided into other terminals; use a pattern that ends only once "
-                    '("[^"]*" for strings) and begins like no other terminal, or raise Budget.states '
-                    "(up to 50,000)"
+                    '("[^"]*" for strings) and begins like no other terminal'
+                    f"{or_more_states(self.max_states)}"
                 )
             self.places.append(place)
             self.rows.append(None)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.continuations import find_continuations
-from equivalence.lark.lexer.lexeme_automaton import LexemeAutomaton
+from equivalence.lark.lexer.lexeme_automaton import MOST_STATES, LexemeAutomaton
 from equivalence.lark.lexer.lexeme_transducer import LexemeTransducer, Terminals
 from equivalence.lark.lexer.minimisation import Continuations, advance_emissions, merge, tabulate
 from equivalence.lark.lexer.scanner import read_scanner
@@ -64,7 +64,7 @@ def build_lexer(
     grammar: Any,
     may_follow: NDArray[np.bool_] | None = None,
     unread_limit: int = 16,
-    max_states: int = 50_000,
+    max_states: int = MOST_STATES,
     *,
     keep_unclosed: bool | None = False,
     deadline: Deadline | None = None,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from equivalence.deadline import Deadline
 from equivalence.errors import BudgetExceeded
 from equivalence.lark.lexer.characters import Kinds
+from equivalence.lark.lexer.lexeme_automaton import or_more_states
 from equivalence.lark.lexer.lexeme_transducer import Terminals
 from equivalence.lark.lexer.minimisation import Transducer, common_prefix
 
@@ -124,8 +125,8 @@ class _Expansion:
         number = len(self.continuations)
         if number >= self.max_states:
             raise BudgetExceeded(
-                f"the lexer has more than {self.max_states} states of bytes; raise Budget.states (up to "
-                "50,000)"
+                f"the lexer has more than {self.max_states} states of bytes; use patterns with fewer "
+                f"ranges of characters{or_more_states(self.max_states)}"
             )
         self.rows.append(self.table(row))
         self.continuations.append(
