@@ -53,8 +53,8 @@ def build(text: str) -> Built:
     return Built(grammar, build_lexer(grammar, may_follow(machine)[:-1, :-1]), machine)
 
 
-def random_text(rng: random.Random) -> str:
-    """Draw the text of a grammar over `TERMINALS`. Empty right sides are frequent."""
+def random_grammar(rng: random.Random) -> Built | None:
+    """Draw a grammar over `TERMINALS`; None if Lark refuses it. Empty right sides are frequent."""
     rules = ["start", *("one", "two", "three")[: rng.randint(0, 3)]]
     letters = [f'"{letter}"' for letter in TERMINALS[: rng.randint(2, 4)]]
     symbols, lengths = [*letters, *letters, *rules], [0, 1, 1, 2, 2, 3, 4]
@@ -62,13 +62,8 @@ def random_text(rng: random.Random) -> str:
     for rule in rules:
         bodies = {" ".join(rng.choices(symbols, k=rng.choice(lengths))) for _ in range(rng.randint(1, 3))}
         lines.append(f"{rule}: " + " | ".join(sorted(bodies)))
-    return "\n".join(lines)
-
-
-def random_grammar(rng: random.Random) -> Built | None:
-    """Draw a grammar and build its machines; None if Lark refuses it."""
     try:
-        found = build(random_text(rng))
+        found = build("\n".join(lines))
     except LarkError:
         return None
     return found if len(found.machine.terminals) > 1 else None
