@@ -39,9 +39,10 @@ def with_keys_like(text: str, whole: list[str]) -> list[str]:
     alike = with_prefix(before[0], whole)
     found = [(name, value) for name, value in _STRING_OR_MEMBER.findall(text, before.end()) if value]
     times = Counter(name for name, _ in found)
-    for name, value in found:  # a quick test: most of the others need not be written
-        needed = name + (value if times[name] == 1 else ":")
-        alike = [one for one in alike if needed in one]
+    if all(times[name] == 1 for name, value in found if value == ":"):  # no other value counts in place of it
+        for name, value in found:  # a quick test: most of the others need not be written
+            needed = name + (value if times[name] == 1 else ":")
+            alike = [one for one in alike if needed in one]
     return [_written_like(text, one) for one in alike]
 
 
@@ -50,8 +51,8 @@ def _written_like(text: str, whole: str) -> str:
     two may become equal."""
     key = key_of_part(text)
     if key:
-        value = _written_like(text[len(key) :], whole[len(key) :])
-        return key + value if whole.startswith(key) else whole
+        is_same = whole.startswith(key)
+        return key + _written_like(text[len(key) :], whole[len(key) :]) if is_same else whole
     if text[:1] != whole[:1] or text[:1] not in ("[", "{"):
         return whole
     begun, is_closed = parts_of(text)
