@@ -99,7 +99,7 @@ class Container(NamedTuple):
         if beginnings is None or not beginnings.has_free_order:
             return self.texts
         try:
-            return frozenset(with_keys_like(text, in_order(self.texts)))
+            return with_keys_like(text, self.texts)
         except Unknown:
             return self.texts
 

@@ -13,37 +13,49 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 
-from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of, with_prefix
+from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of
 
 _BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
 """What stands before the first key of an object that is a part of an array or object."""
+
+_TO_LAST_OBJECT = re.compile(r'(?:[^"]|"(?:[^"\\]|\\.)*")*\}')
+"""A text to the end of its last finished object."""
 
 _STRING_OR_MEMBER = re.compile(r'("(?:[^"\\]|\\.)*")(:(?:(?:"(?:[^"\\]|\\.)*"|[^][{}",]+)(?=[],}]))?)?')
 """A finished string; if it is a key, with the colon, and with its value if that is a finished scalar."""
 
 
-def with_keys_like(text: str, whole: list[str]) -> list[str]:
+def with_keys_like(text: str, whole: frozenset[str]) -> frozenset[str]:
     """Return the texts of those items that an unfinished one may become equal to, perhaps with others.
 
     Args:
         text: the unfinished item.
-        whole: texts of items, in order.
+        whole: texts of items.
 
     Raises:
         Unknown: a text is nested too deeply.
     """
+    begun = _TO_LAST_OBJECT.match(text)
+    return whole if begun is None else _with_keys_like(begun[0], whole)
+
+
+@lru_cache(maxsize=8)  # thousands of tokens go on behind the same object
+def _with_keys_like(text: str, whole: frozenset[str]) -> frozenset[str]:
     before = _BEFORE_OBJECT.match(text)
     if before is None:
         return whole
-    alike = with_prefix(before[0], whole)
+    alike = [one for one in whole if one.startswith(before[0])]
     found = [(name, value) for name, value in _STRING_OR_MEMBER.findall(text, before.end()) if value]
     times = Counter(name for name, _ in found)
-    if all(times[name] == 1 for name, value in found if value == ":"):  # no other value counts in place of it
-        for name, value in found:  # a quick test: most of the others need not be written
+    # A quick test: most of the others need not be written. If a key comes again, what stands in its earlier
+    # arrays and objects does not count.
+    if all(times[name] == 1 for name, value in found if value == ":"):
+        for name, value in found:
             needed = name + (value if times[name] == 1 else ":")
             alike = [one for one in alike if needed in one]
-    return [_written_like(text, one) for one in alike]
+    return frozenset(_written_like(text, one) for one in alike)
 
 
 def _written_like(text: str, whole: str) -> str:
