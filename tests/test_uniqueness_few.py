@@ -18,6 +18,7 @@ from hybrid.uniqueness import new_values
 from tests.matchers import mask_of
 from tests.robustness.schema_walks import TOKENS
 from tests.test_uniqueness import CLOSE, allowed, matcher_of, unique, walk
+from tests.test_uniqueness_values import closed
 
 
 def keys(pattern: str, **keywords: Any) -> dict[str, Any]:
@@ -208,6 +209,35 @@ def test_an_inner_array_that_needs_more_items_than_there_are_values_counts_as_no
 def test_inner_arrays_of_several_kinds_of_few_values_are_not_counted(items: dict[str, Any]) -> None:
     with pytest.raises(SchemaRefused, match="several schemas with a few values"):
         grammar_of_schema(unique(unique(**items)))
+
+
+BIT = {"enum": [0, 1]}
+
+
+def test_values_of_items_with_arrays_that_are_not_counted_are_not_many() -> None:
+    """Items beside them are not counted either: `{"b":0,"a":` had no way on."""
+    inner = unique(prefixItems=[BIT, BIT], items=False, minItems=2)
+    schema = unique(closed(b=BIT, a=inner), prefixItems=[{"const": "x"}])
+    matcher = matcher_of(schema, **CLOSE)
+    assert matcher.accept_string('["x",{"b":0,"a":[0,1]},{"b":0,"a":[1,0]},{"b":')
+    assert mask_of(matcher) == [ord("1")]
+
+
+def test_values_that_contain_themselves_behind_keys_that_cannot_come_are_few() -> None:
+    """`e` has no value, so `b` cannot come either."""
+    definitions = {
+        "endless": {"type": "array", "minItems": 1, "items": reference("endless")},
+        "few": {
+            "type": "object", "properties": {"a": BIT, "b": reference("around"), "e": reference("endless")},
+            "required": ["a"], "dependentRequired": {"b": ["e"]}, "additionalProperties": False,
+        },
+        "around": closed(a=reference("few")),
+    }  # fmt: skip
+    schema = unique(closed(a=reference("few"), t=reference("around"))) | {"$defs": definitions}
+    matcher = matcher_of(schema, **CLOSE)
+    items = [f'{{"a":{{"a":{i}}},"t":{{"a":{{"a":{j}}}}}}}' for i, j in product((0, 1), repeat=2)]
+    assert matcher.accept_string(f"[{','.join(items)}")
+    assert mask_of(matcher) == [ord("]")]
 
 
 def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,8 @@ class Counts:
         self.nonterminals, self.check = nonterminals, nonterminals.check
         self._at_recursion = at_recursion
         self._known: dict[Nonterminal, int] = {}
-        self._asked: set[Nonterminal] = set()
+        self._asked: set[Nonterminal] = set()  # those that are being counted
+        self._assumed: set[Nonterminal] = set()  # those of them whose count was needed
         self._n_scalars: dict[Nonterminal, int] = {}
 
     def of(self, one: Nonterminal) -> int | None:
@@ -121,15 +122,23 @@ class Counts:
         if not one.is_productive:
             return 0
         if one in self._asked:
+            self._assumed.add(one)
             return self._at_recursion
         self.check()
         self._asked.add(one)
-        found = self._scalars(one)
-        if one.array is not None and found < MANY:
-            found += self._arrays(one, one.array)
-        if one.object is not None and found < MANY:
-            found += self._objects(one.object)
-        self._asked.discard(one)
+        n_known, found = len(self._known), 0
+        try:
+            found = self._scalars(one)
+            if one.array is not None and found < MANY:
+                found += self._arrays(one, one.array)
+            if one.object is not None and found < MANY:
+                found += self._objects(one.object)
+        finally:
+            self._asked.discard(one)
+            if found < MANY == self._at_recursion and one in self._assumed:
+                for other in [*self._known][n_known:]:  # they were counted as if this one had infinitely many
+                    del self._known[other]
+            self._assumed.discard(one)
         found = self._known[one] = min(found, MANY)
         return found
 
