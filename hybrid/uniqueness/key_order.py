@@ -20,8 +20,8 @@ from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of
 _BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
 """What stands before the first key of an object that is a part of an array or object."""
 
-_TO_LAST_OBJECT = re.compile(r'(?:[^"]|"(?:[^"\\]|\\.)*")*\}')
-"""A text to the end of its last finished object."""
+_STRING_OR_END = re.compile(r'"(?:[^"\\]|\\.)*"?|\}')
+"""A string, which may be unfinished, or the end of an object."""
 
 _STRING_OR_MEMBER = re.compile(r'("(?:[^"\\]|\\.)*")(:(?:(?:"(?:[^"\\]|\\.)*"|[^][{}",]+)(?=[],}]))?)?')
 """A finished string; if it is a key, with the colon, and with its value if that is a finished scalar."""
@@ -37,8 +37,8 @@ def with_keys_like(text: str, whole: frozenset[str]) -> frozenset[str]:
     Raises:
         Unknown: a text is nested too deeply.
     """
-    begun = _TO_LAST_OBJECT.match(text)
-    return whole if begun is None else _with_keys_like(begun[0], whole)
+    ends = [part.end() for part in _STRING_OR_END.finditer(text) if part[0] == "}"]
+    return _with_keys_like(text[: ends[-1]], whole) if ends else whole
 
 
 @lru_cache(maxsize=8)  # thousands of tokens go on behind the same object
