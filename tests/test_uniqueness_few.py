@@ -240,6 +240,24 @@ def test_values_that_contain_themselves_behind_keys_that_cannot_come_are_few() -
     assert mask_of(matcher) == [ord("]")]
 
 
+@pytest.mark.parametrize(
+    ("item", "begun"),
+    [
+        ({"type": "array", "items": BIT, "maxItems": 2}, "[\n  0"),
+        ({"type": "object", "additionalProperties": BIT}, '{\n  "a": 0'),
+        (closed(a=BIT) | {"properties": {"a": BIT, "b": BIT}}, '{\n  "a": 0'),
+    ],
+)
+def test_white_space_that_only_closes_an_item_does_not_come_if_that_repeats_it(
+    item: dict[str, Any], begun: str, strategy: str
+) -> None:
+    matcher = matcher_of(unique(item), strategy, any_whitespace=False, indent=1)
+    close = "\n ]" if begun[0] == "[" else "\n }"
+    assert matcher.accept_string(f"[\n {begun}{close},\n {begun}")
+    mask = mask_of(matcher)
+    assert ord(",") in mask and ord("\n") not in mask
+
+
 def test_a_search_for_a_new_value_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One level of texts was tried to its end, however many there were. Behind a key, its whole value was
     searched, because items of arrays at the same place may run out: one mask took 40 s."""

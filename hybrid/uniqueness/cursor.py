@@ -340,7 +340,17 @@ class Cursor:
             for one in self.open[depth:]
             if one.place is not None and not one.is_array
         ]
-        return True if True in found else None if None in found else False
+        if True in found and self._places.is_free:  # otherwise, white space may show that no key follows
+            return True
+        return None if True in found or None in found else False
+
+    @property
+    def shows_what_follows(self) -> bool:
+        """Whether white space has come in a layout that has it in some places only. Behind a value or an
+        opening bracket, it shows whether another part follows."""
+        if self._places.is_free or self.mode not in (BEFORE, BEHIND) or not self.text[-1:].isspace():
+            return False
+        return not self.text.rstrip().endswith((b",", b":"))
 
     def set_apart(self, one: Container) -> None:
         """Record that the current item of a container differs from all earlier items, unless an object in it

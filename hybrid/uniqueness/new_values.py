@@ -108,7 +108,7 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
-    has_new = None if unfinished else array.can_become_new(begun)
+    has_new = None if unfinished or cursor.shows_what_follows else array.can_become_new(begun)
     if has_new is not None:
         return has_new
     same = _least_common(begun)
@@ -143,7 +143,7 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
                     following.append((twin, after, "", b""))
                     continue
                 text, rest = after.begun_parts(after.open[depth])
-                has_new = None if rest else array.can_become_new(text)
+                has_new = None if rest or after.shows_what_follows else array.can_become_new(text)
                 if has_new is not None:
                     if has_new:
                         return True
