@@ -143,7 +143,7 @@ def check_count(name: str, given: Any) -> None:
         HybridError: it is not an integer from 1 to `MOST`.
     """
     if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST:
-        raise HybridError(f"{name} must be an integer from 1 to {MOST}, but is {given!r}")
+        raise HybridError(f"{name} must be an integer from 1 to {MOST}, but is {shown(given)}")
 
 
 def check_seconds(name: str, given: Any) -> None:
@@ -154,4 +154,4 @@ def check_seconds(name: str, given: Any) -> None:
     """
     is_number = isinstance(given, int | float) and not isinstance(given, bool)
     if given is not None and not (is_number and 0 < given <= sys.float_info.max):
-        raise HybridError(f"{name} must be a positive number, or None for no limit, but is {given!r}")
+        raise HybridError(f"{name} must be a positive number, or None for no limit, but is {shown(given)}")
