@@ -71,8 +71,17 @@ def _may_be_reordered(automaton: ObjectAutomaton) -> bool:
     after = {target for classes in extras for _, edges in classes for _, target in edges}
     if not any(extras[state] for state in after):
         return False
+    has_more = _has_more(automaton)
+    return not all(has_more[state] for state in after)
+
+
+def _has_more(automaton: ObjectAutomaton) -> list[bool]:
+    """Return for each state whether there is always another undeclared key that may come."""
     is_new = [known.count(MOST_KEYS) is None for known in automaton.classes]
-    return not all(any(is_new[n] and edges for n, edges in extras[state]) for state in after)
+    return [
+        any(is_new[number] for number, _ in automaton.live_extra(state))
+        for state in range(len(automaton.extra))
+    ]
 
 
 def has_undeclared(automaton: ObjectAutomaton) -> bool:
@@ -84,13 +93,9 @@ def always_has_more(automaton: object) -> bool:
     """Whether it is the automaton of objects that may always get another undeclared key before they end."""
     if not isinstance(automaton, ObjectAutomaton):
         return False
+    has_more = _has_more(automaton)
     ends = [state for state, at in enumerate(automaton.position) if at == len(automaton.names)]
-    is_new = [known.count(MOST_KEYS) is None for known in automaton.classes]
-    return all(
-        any(is_new[number] for number, _ in automaton.live_extra(state))
-        for state in ends
-        if automaton.is_live[state]
-    )
+    return all(has_more[state] for state in ends if automaton.is_live[state])
 
 
 def refuse_reordering(nonterminals: Nonterminals, unique: list) -> None:
