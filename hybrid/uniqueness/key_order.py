@@ -15,15 +15,15 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from hybrid.json_schema.uniqueness.prefix_counts import key_of_part, parts_of
+from hybrid.json_schema.uniqueness.prefix_counts import STRING, key_of_part, parts_of
 
-_BEFORE_OBJECT = re.compile(r'.(?:[^"{]|"(?:[^"\\]|\\.)*")*\{')
+_BEFORE_OBJECT = re.compile(rf'.(?:[^"{{]|{STRING})*\{{')
 """What stands before the first key of an object that is a part of an array or object."""
 
-_STRING_OR_END = re.compile(r'"(?:[^"\\]|\\.)*"?|\}')
+_STRING_OR_END = re.compile(rf"{STRING}?|\}}")
 """A string, which may be unfinished, or the end of an object."""
 
-_STRING_OR_MEMBER = re.compile(r'("(?:[^"\\]|\\.)*")(:(?:(?:"(?:[^"\\]|\\.)*"|[^][{}",]+)(?=[],}]))?)?')
+_STRING_OR_MEMBER = re.compile(rf'({STRING})(:(?:(?:{STRING}|[^][{{}}",]+)(?=[],}}]))?)?')
 """A finished string; if it is a key, with the colon, and with its value if that is a finished scalar."""
 
 

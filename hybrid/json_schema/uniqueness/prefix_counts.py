@@ -38,8 +38,11 @@ MOST_STATES = 20_000
 MOST_NESTED = 64
 """The values of texts that are nested more deeply are not counted: each level reads all text within it."""
 
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PART = re.compile(r'"(?:[^"\\]|\\.)*"?|[][{},]')
+STRING = r'"(?:[^"\\]|\\.)*"'
+"""The pattern of a finished string; with `?` behind it, also of an unfinished one."""
+
+_STRING = re.compile(STRING)
+_PART = re.compile(rf"{STRING}?|[][{{}},]")
 _FRACTION = re.compile(r"\.[0-9]*\Z")
 _BEHIND_NUMBER = ("", ",", "]", "}")
 
