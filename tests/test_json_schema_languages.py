@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 
 import pytest
 from hypothesis import given, settings
@@ -73,6 +73,32 @@ def test_patterns_match_as_python_does(source: str) -> None:
     ours = pattern(source, BOUND)
     theirs = source.replace("(?<n>", "(?P<n>").replace("{,2}", "\\{,2\\}").replace("$", "\\Z")
     assert [text for text in TEXTS if ours.contains(text) != bool(re.search(theirs, text))] == []
+
+
+counted = st.builds(
+    "{}{}".format, st.sampled_from(["a", "b", "[ab]", "."]),
+    st.sampled_from(["", "", "{2}", "{3}", "{1,2}", "{2,4}", "{3,5}", "{0,2}", "*", "+"]),
+)  # fmt: skip
+sequences = st.lists(st.one_of(counted, st.sampled_from(["(?:ab?){2}", "(?=.{3})", "(?!a{2}b)"])), max_size=4)
+
+
+shapes = st.sampled_from(["{}", "^(?:{})$", "(?:{})$"])
+
+
+@given(st.lists(sequences.map("".join), min_size=1, max_size=3), shapes)
+@settings(max_examples=200, deadline=None)
+def test_repeated_characters_match_as_in_python(branches: list[str], shape: str) -> None:
+    ours, theirs = pattern(source := shape.format("|".join(branches)), BOUND), re.compile(source)
+    texts = map("".join, chain.from_iterable(product("ab", repeat=n) for n in range(9)))
+    assert [text for text in texts if ours.contains(text) != bool(theirs.search(text))] == []
+
+
+@pytest.mark.parametrize(("source", "most"), [
+    ("EN[a-zA-Z0-9]{32}", 100), ("^.*EN[a-zA-Z0-9]{32}.*$", 100), ("(?:c1d3.{4,8}){6}", 2_000),
+    ("EN[A-Z]{20}[A-Z0-9]{20}", 100), ("key-(?:x?[a-z]{30}|[a-z0-9]{40})", 500),
+])  # fmt: skip
+def test_only_the_first_place_of_a_repeat_is_remembered(source: str, most: int) -> None:
+    pattern(source, most)
 
 
 ECMA: dict[str, tuple[list[str], list[str]]] = {  # texts that are matched, and texts that are not

@@ -28,14 +28,22 @@ cdef enum:
     STATE = 2
 
 
+# A term as `least` to `most` times a part, and a rest.
+cdef struct Front:
+    Py_ssize_t part
+    Py_ssize_t least
+    Py_ssize_t most
+    Py_ssize_t rest
+
+
 cdef class Terms:
     cdef Interned terms
     cdef Py_ssize_t[:, ::1] facts
     cdef Py_ssize_t[::1] stack
-    cdef Py_ssize_t n_stack, depth, any_character
+    cdef Py_ssize_t n_stack, depth, any_character, n_comparisons
     cdef SortedSet parts
     cdef list loops, sets, divisors
-    cdef dict loop_numbers, unfolded, set_numbers
+    cdef dict loop_numbers, unfolded, set_numbers, subsets
 
     cdef int enter(self) except -1
     cdef Py_ssize_t number(self, Py_ssize_t length) except -1
@@ -51,6 +59,10 @@ cdef class Terms:
     cdef int push(self, Py_ssize_t term) except -1
     cdef Py_ssize_t join(self, Py_ssize_t kind, Py_ssize_t begin) except -1
     cdef int unite_repeats(self) except -1
+    cdef int drop_included(self, Py_ssize_t kind) except -1
+    cdef Front front(self, Py_ssize_t term) noexcept
+    cdef bint included(self, Front one, Front other) except -1
+    cdef bint includes(self, Py_ssize_t other, Py_ssize_t one) except -1
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
     cpdef Py_ssize_t multiple(self, Residue divisor) except -1
     cdef Py_ssize_t residue(self, Py_ssize_t divisor, Py_ssize_t state) except -1

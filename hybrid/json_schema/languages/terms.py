@@ -39,13 +39,14 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
     RUNS,
     STAR,
     STATE,
+    Front,
     argument,
     end_of,
     kind_of,
 )
 
 from equivalence.arrays.dynamic_arrays import bigger
-from equivalence.arrays.ranges import LAST
+from equivalence.arrays.ranges import LAST, joined
 from hybrid.json_schema.languages import limits
 
 check_source(__name__)
@@ -54,6 +55,10 @@ NOTHING, EMPTY, ALL = 0, 1, 2
 """The terms of: no text; only the empty text; all texts."""
 
 MOST_NESTED = cython.declare(cython.Py_ssize_t, limits.MOST_NESTED)
+
+NO_END = cython.declare(cython.Py_ssize_t, 1 << 40)  # more than the times of any repeat
+MOST_COMPARED = cython.declare(cython.Py_ssize_t, 64)  # each part of a union is compared with each other one
+MOST_COMPARISONS = cython.declare(cython.Py_ssize_t, 32)  # of parts of two terms
 
 _ANY_CHARACTER = ((0, LAST),)
 
@@ -77,7 +82,7 @@ class Terms:
         self.facts = np.empty((64, 3), np.int64)
         self.stack = np.empty(64, np.int64)
         self.parts = SortedSet()
-        self.sets, self.set_numbers = [], {}
+        self.sets, self.set_numbers, self.subsets = [], {}, {}
         self.n_stack = self.depth = 0
         self.loops, self.loop_numbers, self.unfolded = [], {}, {}
         self.divisors = []
@@ -250,6 +255,8 @@ class Terms:
             return EMPTY_TEXT if are_nullable else NO_TEXT
         if kind == OR and parts.count > 1:
             self.unite_repeats()
+        if 1 < parts.count <= MOST_COMPARED:
+            self.drop_included(kind)
         if parts.count < 2:
             return parts.values[0] if parts.count else neutral
         at = self.terms.room(parts.count + 1)
@@ -303,6 +310,91 @@ class Terms:
             parts.add(number)
         parts.sort()
         return 0
+
+    def drop_included(self, kind: cython.Py_ssize_t) -> cython.int:
+        """In a union, drop the terms that are included in one which begins with repeated characters; in an
+        intersection, drop this one. Without this, `EN[A-Z]{32}` has a state for each set of places where `EN`
+        may stand: only the first of them matters."""
+        parts: SortedSet = self.parts
+        kept: cython.Py_ssize_t = 0
+        for i in range(parts.count):
+            first = self.front(parts.values[i])
+            if kind_of(self, first.part) != CHARS or first.most in (1, NO_END):
+                continue
+            for k in range(parts.count):
+                self.n_comparisons = 0
+                if k != i and parts.values[k] != NO_TEXT and self.includes(parts.values[i], parts.values[k]):
+                    parts.values[k if kind == OR else i] = NO_TEXT
+                    if kind == AND:
+                        break
+        for i in range(parts.count):
+            parts.values[kept] = parts.values[i]
+            kept += parts.values[i] != NO_TEXT
+        parts.count = kept
+        return 0
+
+    def front(self, term: cython.Py_ssize_t) -> Front:
+        rest: cython.Py_ssize_t = EMPTY_TEXT
+        if kind_of(self, term) == CAT:
+            rest = argument(self, term, 2)
+            term = argument(self, term, 1)
+        kind = kind_of(self, term)
+        if kind == REPEAT:
+            least, most = argument(self, term, 2), argument(self, term, 3)
+            return Front(argument(self, term, 1), least, most, rest)
+        if kind in (STAR, ALL_TEXTS):
+            return Front(argument(self, term, 1) if kind == STAR else term, 0, NO_END, rest)
+        n_times: cython.Py_ssize_t = kind != EMPTY_TEXT
+        return Front(term, n_times, n_times, rest)
+
+    def includes(self, other: cython.Py_ssize_t, one: cython.Py_ssize_t) -> cython.bint:
+        """Whether a term includes all texts of another, as far as a few comparisons of their parts show."""
+        if one == other or other == ALL_TEXTS:
+            return True
+        if self.nullable(one) and not self.nullable(other):
+            return False
+        if kind_of(self, one) != CHARS or kind_of(self, other) != CHARS:
+            return self.included(self.front(one), self.front(other))
+        key = argument(self, one, 1), argument(self, other, 1)
+        known = self.subsets.get(key)
+        if known is None:
+            inner, outer = self.sets[key[0]], self.sets[key[1]]
+            known = self.subsets[key] = joined([*inner, *outer]) == outer
+        return known
+
+    def included(self, one: Front, other: Front) -> cython.bint:
+        while self.n_comparisons < MOST_COMPARISONS:
+            self.n_comparisons += 1
+            if one.most == 0 and one.rest != EMPTY_TEXT:
+                one = self.front(one.rest)
+            if other.most == 0 and other.rest != EMPTY_TEXT:
+                other = self.front(other.rest)
+            if other.part == ALL_TEXTS and other.rest == EMPTY_TEXT:
+                return True
+            if one.most == 0:
+                return (other.least == 0 or self.nullable(other.part)) and self.nullable(other.rest)
+            if other.most == 0:
+                return False
+            if other.least == 0 and other.rest != EMPTY_TEXT and self.included(one, self.front(other.rest)):
+                return True
+            if not self.includes(other.part, one.part):
+                return False
+            # read as much as `other` has room for: all of `one`, or what it has at least
+            least = max(other.least - one.least, 0)
+            if one.most <= other.most and least <= other.most - one.most:
+                n = one.most
+                one.most = 0
+            else:
+                n = min(one.least, other.most)
+                if n == 0:
+                    return False
+                least = max(other.least - n, 0)
+                one.least -= n
+                one.most -= n
+            other.least = least
+            if other.most < NO_END:
+                other.most -= n
+        return False
 
     def other(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the complement of a term."""
