@@ -45,7 +45,7 @@ def pattern(source: str, bound: int) -> Automaton:
         start = terms.either((first, _later(builder, tree)))
         return Automaton(*minimised_table(*Derivatives(terms).explored(start, bound)))
     except RecursionError as error:
-        raise Unsupported("groups nested too deeply") from error
+        raise Unsupported("groups nested too deeply, or with assertions and repeated too often") from error
 
 
 def _later(builder: _Builder, tree: Tree) -> Term:
@@ -61,7 +61,7 @@ def _later(builder: _Builder, tree: Tree) -> Term:
 
 
 _ASSERTIONS, _LOOKING_BACK = frozenset(("start", "end", "boundary", "look")), frozenset(("start", "boundary"))
-_BOUNDARY, _END = frozenset(("boundary",)), frozenset(("end",))
+_BOUNDARY = frozenset(("boundary",))
 _NONE: frozenset[str] = frozenset()
 
 _MOST_GROUPS = 4_096
@@ -119,6 +119,8 @@ class _Builder:
         if kind == "look":
             asked = self.term(tree[1], ALL, before)
             return terms.both((terms.other(asked) if tree[2] else asked, then))
+        if self.asks_for(tree, _LOOKING_BACK):
+            return self._looking_back((tree,), then, before)
         return self._repeat(tree, then)
 
     def plain(self, tree: Tree, then: Term = EMPTY) -> Term:
@@ -147,6 +149,8 @@ class _Builder:
 
     def _looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts of which the last depends on what comes before it."""
+        if not parts:
+            return then
         key = parts, then, before
         found = self._known.get(key)
         if found is None:
@@ -156,7 +160,7 @@ class _Builder:
 
     def _find_looking_back(self, parts: tuple[Tree, ...], then: Term, before: str) -> Term:
         first, rest = parts[0], parts[1:]
-        if not rest:
+        if not rest and first[0] != "repeat":
             return self.term(first, then, before)
         if first[0] in _ASSERTIONS:
             return self.term(first, self._looking_back(rest, then, before), before)
@@ -177,14 +181,18 @@ class _Builder:
         if first[0] == "or":
             branches = [self._looking_back((part, *rest), then, before) for part in first[1]]
             return self.terms.either(tuple(branches))
-        if first[2:] == (0, 1):
-            with_it = self._looking_back((first[1], *rest), then, before)
-            return self.terms.either((with_it, self._looking_back(rest, then, before)))
-        # in an empty text, a repeat that ends in $ reads nothing, and ^ may follow
-        may_be_empty = _may_be_empty(first) or self.asks_for(first, _END)
-        if may_be_empty or self.asks_for(("cat", rest), _BOUNDARY):
-            raise Unsupported("^ or \\b after a repeat with assertions")
-        return self.term(first, self._looking_back(rest, then, "within"), before)
+        _, part, least, most = first
+        if least == 0 == most:
+            return self._looking_back(rest, then, before)
+        again = (part, ("repeat", part, max(least - 1, 0), most and most - 1), *rest)
+        if least:
+            return self._looking_back(again, then, before)
+        without = self._looking_back(rest, then, before)
+        if most is None:
+            _refuse_empty(part)
+            key = first, rest, then, before
+            return self.terms.loop(key, without, lambda _: self._looking_back(again, then, before))
+        return self.terms.either((without, self._looking_back(again, then, before)))
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts that depend on what comes before them, after a part that does not."""
@@ -201,21 +209,17 @@ class _Builder:
 
     def _boundary(self, negated: bool, then: Term, before: str) -> Term:
         terms = self.terms
-        if before == "within":
-            raise Unsupported("\\b after a group with assertions")
         word = terms.cat(terms.chars(WORD), ALL)
-        asked = terms.other(word) if (before == "word") != negated else word
+        is_behind_word = {"word": True, "other": False, "start": False}[before]
+        asked = terms.other(word) if is_behind_word != negated else word
         return terms.both((asked, then))
 
     def _repeat(self, tree: Tree, then: Term) -> Term:
-        """Return the term of a repetition of a part with assertions."""
+        """Return the term of a repetition of a part with assertions, none of which looks back."""
         _, part, least, most = tree
-        if self.asks_for(part, _LOOKING_BACK):
-            raise Unsupported("an anchor inside a repeat")
-        if most is None and _may_be_empty(part):
-            raise Unsupported("look-ahead inside a repeat that may be empty")
         if most is None:
-            found = self.terms.loop(self, part, then)
+            _refuse_empty(part)
+            found = self.terms.loop((part, then), then, lambda loop: self.term(part, loop, "within"))
         else:
             found = then
             for _ in range(most - least):
@@ -225,6 +229,13 @@ class _Builder:
             check_deadline()
             found = self.term(part, found, "within")
         return found
+
+
+def _refuse_empty(tree: Tree) -> None:
+    """Refuse a part with assertions that is repeated without an upper bound if it may match the empty
+    text."""
+    if _may_be_empty(tree):
+        raise Unsupported("an assertion inside a repeat that may be empty")
 
 
 def _may_be_empty(tree: Tree) -> bool:

@@ -131,7 +131,7 @@ class Derivatives:
             for i in range(1, end_of(terms, term)):
                 self.add_part(argument(terms, term, i), EMPTY_TEXT)
         elif kind == LOOP:
-            then: cython.Py_ssize_t = terms.loops[part][2]
+            then: cython.Py_ssize_t = terms.loops[part][0]
             self.add_part(then, EMPTY_TEXT)
             self.add_part(terms.unfold(part), EMPTY_TEXT)
         elif kind == NOT:

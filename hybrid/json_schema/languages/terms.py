@@ -142,7 +142,7 @@ class Terms:
         if kind == NOT:
             return not self.nullable(argument(self, term, 1))
         if kind == LOOP:
-            then: cython.Py_ssize_t = self.loops[argument(self, term, 1)][2]
+            then: cython.Py_ssize_t = self.loops[argument(self, term, 1)][0]
             return self.nullable(then)
         if kind == RESIDUE:
             divisor: Residue = self.divisors[argument(self, term, 1)]
@@ -413,18 +413,18 @@ class Terms:
         known: Residue = self.divisors[divisor]
         return NO_TEXT if state == known.last else self.make(RESIDUE, divisor, state)
 
-    def loop(self, builder: Any, part: Any, then: int) -> int:
-        """Return a repetition of a tree with assertions, followed by a term. Its continuation is the loop
+    def loop(self, key: Any, then: int, once_more: Any) -> int:
+        """Return a repetition of something with assertions, followed by a term. Its continuation is the loop
         itself.
 
         Args:
-            builder: what turns the tree into a term (`hybrid.json_schema.languages.pattern`).
-            part: the repeated tree.
+            key: equal for equal loops.
             then: what follows the repetition.
+            once_more: returns, for the loop, the term of one more repetition and the loop.
         """
-        number = self.loop_numbers.setdefault((part, then), len(self.loops))
+        number = self.loop_numbers.setdefault(key, len(self.loops))
         if number == len(self.loops):
-            self.loops.append((builder, part, then))
+            self.loops.append((then, once_more))
         return self.make(LOOP, number)
 
     def unfold(self, number: cython.Py_ssize_t) -> cython.Py_ssize_t:
@@ -432,6 +432,5 @@ class Terms:
         nothing."""
         known = self.unfolded.get(number)
         if known is None:
-            builder, part, _ = self.loops[number]
-            known = self.unfolded[number] = builder.term(part, self.make(LOOP, number), "within")
+            known = self.unfolded[number] = self.loops[number][1](self.make(LOOP, number))
         return known
