@@ -20,12 +20,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hybrid.json_schema.uniqueness.prefix_counts import with_prefix
 from hybrid.uniqueness.cursor import (
     ESCAPED,
     IN_SCALAR,
     IN_STRING,
     Container,
     Cursor,
+    in_order,
     is_consistent,
 )
 from hybrid.uniqueness.numbers import IN_NUMBER, number_at_end
@@ -59,7 +61,7 @@ def candidates(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: in
         return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))
     # a fraction or an exponent can make a number equal to one that begins differently: -0, -0e1
     is_number = cursor.mode == IN_SCALAR
-    begun_items = [(text, one.texts_like(text)) for text, one in cursor.begun(or_next=True)]
+    begun_items = [(text, one.texts_like(text)) for text, _, one in cursor.begun(or_next=True)]
     likewise = [
         (text, texts)
         for text, texts in begun_items
@@ -153,4 +155,5 @@ def _ends_of_fractions(begun: str, texts: frozenset[str]) -> Iterator[bytes]:
 
 def rests(begun: str, texts: frozenset[str]) -> list[bytes]:
     """Find the texts that complete an unfinished item to an earlier one."""
-    return [one[len(begun) :].encode("utf-8", "surrogatepass") for one in texts if one.startswith(begun)]
+    alike = with_prefix(begun, in_order(texts))
+    return [one[len(begun) :].encode("utf-8", "surrogatepass") for one in alike]

@@ -13,7 +13,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from equivalence import BudgetExceeded, forks
@@ -23,6 +23,7 @@ from hybrid.json_schema.uniqueness.places import NOWHERE, Place, Places
 from hybrid.json_schema.uniqueness.prefix_counts import Unknown, shortened, with_prefix
 from hybrid.uniqueness.key_order import with_keys_like
 from hybrid.uniqueness.numbers import number, shortest, without_fraction
+from hybrid.values.identity_cache import IdentityCache
 
 BEFORE, IN_STRING, ESCAPED, IN_SCALAR, BEHIND = range(5)
 """The modes of a cursor: before a value or a key, in a string, after a backslash in a string, in a number or
@@ -312,7 +313,7 @@ class Cursor:
                 texts |= {ended.plain}
         self.open[-1] = top._replace(seen=top.seen | {item}, texts=texts, is_apart=False, begins=-1)
 
-    def begun(self, or_next: bool = False, depth: int = 0) -> Iterator[tuple[str, Container]]:
+    def begun(self, or_next: bool = False, depth: int = 0) -> Iterator[tuple[str, bytes, Container]]:
         """Find the unfinished items and keys that may run out of new values, in containers that have earlier
         ones.
 
@@ -321,16 +322,15 @@ class Cursor:
             depth: the number of outermost containers to leave out.
 
         Returns:
-            Pairs of the item's text without white space, and its container. Items that differ from all
-            earlier ones in any case are left out, and those with an open object that may always get another
-            key.
+            The item's `begun_parts`, and its container. Items that differ from all earlier ones in any case
+            are left out, and those with an open object that may always get another key.
         """
         for at in range(depth, len(self.open)):
             one = self.open[at]
             if not one.texts or not (or_next or one.begins >= 0) or one.is_apart or one.is_repeated:
                 continue
             if not self.always_has_more(at + 1):
-                yield self.begun_parts(one)[0] if one.begins >= 0 else "", one
+                yield *self.begun_parts(one), one
 
     def always_has_more(self, depth: int) -> bool | None:
         """Whether one of the open objects, without the outermost containers, may always get another key;
@@ -361,7 +361,9 @@ class Cursor:
 
     def begun_parts(self, one: Container) -> tuple[str, bytes]:
         """Return the text of the current item or key of a container, without white space, and what is left
-        out of it: an unfinished escape or character at the end."""
+        out of it: an unfinished escape or character at the end. Before an item, both are empty."""
+        if one.begins < 0:
+            return "", b""
         text = bytes(self.text[one.begins :])
         source = text.decode("utf-8", "ignore")
         plain, end = _without_space(source)
@@ -379,10 +381,12 @@ def is_consistent(begun: str, texts: frozenset[str]) -> bool:
     return at < len(ordered) and ordered[at].startswith(begun)
 
 
-@lru_cache(maxsize=8)
+_ORDERED: IdentityCache[list[str]] = IdentityCache(sorted)
+
+
 def in_order(texts: frozenset[str]) -> list[str]:
     """The texts of earlier items, sorted: thousands of beginnings are compared with the same texts."""
-    return sorted(texts)
+    return _ORDERED.get(texts)
 
 
 def without_space(text: bytes) -> str:

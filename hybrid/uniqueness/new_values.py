@@ -92,7 +92,9 @@ class Tries:
         return self.left >= 0
 
 
-def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container, tries: Tries) -> bool:
+def may_be_new(
+    behind: Callable[[], Follower], cursor: Cursor, array: Container, item: tuple[str, bytes], tries: Tries
+) -> bool:
     """Whether the current item, or the next one, can become a new one.
 
     If commas and brackets show that items were equal, a repetition is fine as well, as long as the grammar
@@ -102,9 +104,10 @@ def may_be_new(behind: Callable[[], Follower], cursor: Cursor, array: Container,
         behind: makes a follower of the grammar at the same place as the cursor.
         cursor: the cursor.
         array: the open container of the cursor that has the item or key.
+        item: its `Cursor.begun_parts`.
         tries: the texts that may be tried.
     """
-    begun, unfinished = cursor.begun_parts(array) if array.begins >= 0 else ("", b"")
+    begun, unfinished = item
     is_marked = array.is_array and array.place is not None and array.place.is_marked
     if _POWER_OF_ZERO.fullmatch(begun) and not is_marked:  # has infinitely many spellings, but one value
         return array.seen is not None and number("0") not in array.seen
@@ -231,20 +234,20 @@ def goes_on(
         tries: the texts that may be tried; None: `MOST_AHEAD` for each container.
         check: called for each open container, and for each text if `tries` is None.
     """
-    for begun, one in cursor.begun(depth=depth):
+    for begun, unfinished, one in cursor.begun(depth=depth):
         check()
         if one.has_spare_completions(begun):
             continue
         if not is_consistent(begun, one.texts_like(begun)):
             if begun[-1] not in IN_NUMBER:
                 cursor.set_apart(one)
-        elif not may_be_new(behind, cursor, one, tries or Tries(check)):
+        elif not may_be_new(behind, cursor, one, (begun, unfinished), tries or Tries(check)):
             return False
     if cursor.mode == BEFORE and len(cursor.open) > depth:
         top = cursor.open[-1]
         may_run_out = top.is_key or (top.is_array and top.place is not None and top.place.may_be_last)
         if top.texts and may_run_out:
-            return top.is_repeated or may_be_new(behind, cursor, top, tries or Tries(check))
+            return top.is_repeated or may_be_new(behind, cursor, top, ("", b""), tries or Tries(check))
     return True
 
 
