@@ -202,3 +202,24 @@ def test_numbers_inside_of_items_are_compared_by_value() -> None:
     matcher = matcher_over([*BYTES, b"00", b".0"], unique(items))
     assert matcher.accept_string(b"[[10, 10], [10.000 ")
     assert not matcher.fork().accept_string(b",") and matcher.fork().accept_string(b"]]")
+
+
+@pytest.mark.parametrize("value", [0, "b"])
+def test_white_space_that_shows_the_end_of_an_equal_object(value: Any) -> None:
+    """Behind a repeated key, only another key can make an item a new one: a line break has to wait for it."""
+    pair = {"type": "array", "prefixItems": [{"type": "object"}, {"const": 1}], "items": False, "minItems": 2}
+    pair["prefixItems"][0]["additionalProperties"] = {"enum": [0, "b"]}
+    matcher = matcher_over(BYTES, unique(pair), any_whitespace=False, indent=1)
+    begun = json.dumps([[{"a": value}, 1], [{"a": value, "z": 0}]], indent=1).partition('"z"')[0]
+    assert matcher.accept_string(f'{begun}"a": {json.dumps(value)}')
+    assert [BYTES[token] for token in mask_of(matcher)] == [b","]
+
+
+def test_white_space_that_shows_the_end_of_an_item_that_sometimes_may_repeat() -> None:
+    ones = {"type": "object", "additionalProperties": {"const": 1}}
+    schema = {"type": "array", "items": ones, "anyOf": [{"uniqueItems": True}, {"contains": {"const": 1}}]}
+    pair = {"type": "array", "prefixItems": [schema, ones], "items": False, "minItems": 2}
+    matcher = matcher_over(BYTES, unique(pair), any_whitespace=False, indent=1)
+    text = json.dumps([[[{"b": 1}], {}], [[{"a": 1}, {"c": 1}, {"a": 1}]]], indent=1)
+    assert matcher.accept_string(text[: text.rindex("1") + 1])
+    assert [BYTES[token] for token in mask_of(matcher)] == [b","]

@@ -77,6 +77,8 @@ def candidates(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: in
         chosen = bits & (kinds.with_quote | kinds.escaped if likewise else kinds.with_quote)
         return np.flatnonzero(chosen)
     chosen = bits & ((kinds.ending_scalar if cursor.mode == IN_SCALAR else kinds.ending) | kinds.opening)
+    if not cursor.is_free:
+        chosen |= bits & kinds.spacing
     if likewise:
         chosen |= bits & kinds.spelled
         _add_along(chosen, bits, kinds, likewise)
@@ -87,6 +89,8 @@ def _in_string(
     cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_], begun: str, likewise: Likewise
 ) -> NDArray[np.int64]:
     chosen = bits & (kinds.in_string | kinds.escaped if likewise else kinds.in_string)
+    if not cursor.is_free:
+        chosen |= bits & kinds.spacing & kinds.with_quote
     top = cursor.open[-1]
     if top.place is not None and (top.place.may_be_last or (top.texts and not top.is_array)):
         chosen |= bits & kinds.with_quote  # it also matters whether another item or key can follow

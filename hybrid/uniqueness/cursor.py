@@ -340,15 +340,20 @@ class Cursor:
             for one in self.open[depth:]
             if one.place is not None and not one.is_array
         ]
-        if True in found and self._places.is_free:  # otherwise, white space may show that no key follows
+        if True in found and not self.shows_what_follows:  # the white space may show that no key follows
             return True
         return None if True in found or None in found else False
+
+    @property
+    def is_free(self) -> bool:
+        """Whether white space is optional wherever it may stand."""
+        return self._places.is_free
 
     @property
     def shows_what_follows(self) -> bool:
         """Whether white space has come in a layout that has it in some places only. Behind a value or an
         opening bracket, it shows whether another part follows."""
-        if self._places.is_free or self.mode not in (BEFORE, BEHIND) or not self.text[-1:].isspace():
+        if self.is_free or self.mode not in (BEFORE, BEHIND) or not self.text[-1:].isspace():
             return False
         return not self.text.rstrip().endswith((b",", b":"))
 

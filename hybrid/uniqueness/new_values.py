@@ -17,7 +17,7 @@ from itertools import islice, zip_longest
 from typing import TypeAlias, TypeVar
 
 from equivalence.deadline import Deadline
-from hybrid.json_schema.uniqueness.marks import BYTES, MARKED
+from hybrid.json_schema.uniqueness.marks import BYTES, MARKED, unmarked
 from hybrid.json_schema.uniqueness.prefix_counts import with_prefix
 from hybrid.uniqueness.cursor import (
     BACKSLASH,
@@ -221,6 +221,17 @@ def _read_forced(follower: Follower, cursor: Cursor) -> bool:
     return True
 
 
+def _read_what_follows(follower: Follower, cursor: Cursor) -> bool:
+    """Read text that the grammar forces behind white space, such as a closing bracket. Return whether it
+    repeats nothing, or may."""
+    forced = unmarked(follower.find_jump_forward_string(Deadline()).encode())
+    try:
+        is_read = not forced or follower.accept_string(cursor.read(forced))
+    except Repeated:
+        return False
+    return is_read and mark_may_follow(cursor, follower)
+
+
 def goes_on(
     cursor: Cursor, behind: Callable[[], Follower], depth: int = 0, tries: Tries | None = None,
     check: Check = unchecked,
@@ -234,6 +245,11 @@ def goes_on(
         tries: the texts that may be tried; None: `MOST_AHEAD` for each container.
         check: called for each open container, and for each text if `tries` is None.
     """
+    if cursor.shows_what_follows:
+        follower, cursor = behind(), cursor.copy()
+        if not _read_what_follows(follower, cursor):
+            return False
+        behind = follower.fork
     for begun, unfinished, one in cursor.begun(depth=depth):
         check()
         if one.has_spare_completions(begun):

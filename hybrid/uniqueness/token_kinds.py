@@ -42,6 +42,7 @@ class Kinds:
         with_marks: the ids that have a byte that stands for a comma or a bracket in grammars.
         spelled: bool for each id: outside of strings it may be another spelling of a shorter text, or it
             begins with a comma.
+        spacing: bool for each id: it is white space, perhaps behind the end of a string.
         ending_string: for each text before the end of a string, the ids that consist of it and that end.
         longest: the length of the longest text, in bytes.
     """
@@ -68,6 +69,11 @@ class Kinds:
         self.opening = opens & ends
         for number in numbers[self.opening].tolist():
             self.opening[number] = _OPENS_AND_ENDS.search(tokens[number]) is not None
+        last = np.zeros(len(lengths), np.uint8)
+        last[lengths > 0] = data[offsets[1:][lengths > 0] - 1]
+        self.spacing = np.isin(last, [*blanks])
+        for number in numbers[self.spacing].tolist():
+            self.spacing[number] = tokens[number].rstrip(blanks)[-1:] in (b"", b'"')
         for number in numbers[with_comma].tolist():
             self.spelled[number] |= tokens[number][:1] == b","
         self.ending_string: dict[bytes, list[int]] = {}
