@@ -388,3 +388,30 @@ def test_listed_texts_may_have_half_of_a_surrogate_pair() -> None:
     for byte in json.dumps(texts, separators=(",", ":")).encode():
         assert byte in mask_of(matcher) and matcher.accept_token(byte)
     assert matcher.is_completed()
+
+
+SOMETIMES_UNIQUE = {
+    "type": "array",
+    "items": {"enum": [*range(20)]},
+    "anyOf": [{"uniqueItems": True}, {"contains": {"const": 1}}],
+    "minItems": 3,
+}
+REFUSED_ALONE: dict[str, dict[str, Any]] = {
+    "unique under conditions": SOMETIMES_UNIQUE,
+    "unique keys": keys("^[a-z]{2}$", minProperties=2),
+    "keys in any order": unique({"type": "object", "maxProperties": 3}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_ALONE)
+def test_what_no_text_contains_is_not_refused(name: str) -> None:
+    refused, empty = REFUSED_ALONE[name], reference("endless")
+    parts = {"prefixItems": [refused, empty], "minItems": 2}
+    for schema in (
+        {"anyOf": [{"type": "integer"}, {"type": "array", **parts}]},
+        {"type": "array", "prefixItems": [empty, refused]},
+        {"type": "object", "properties": {"a": refused, "b": empty}, "dependentRequired": {"a": ["b"]}},
+    ):
+        assert grammar_of_schema({**schema, "$defs": DEFINITIONS}, {"strict_mode": False}).places is None
+    with pytest.raises(SchemaRefused):
+        grammar_of_schema(refused, {"strict_mode": False})

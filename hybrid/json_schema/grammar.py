@@ -148,9 +148,7 @@ class Source(NamedTuple):
         start = nonterminals.of(assertions.root())
         while True:
             nonterminals.build_all(start)
-            unique = [one for one in nonterminals.used if one.array is not None and one.array.remembers]
-            counts = _bounded(nonterminals, unique)
-            these = repeating(nonterminals)
+            unique, these, counts = _bounded(nonterminals, start)
             has_new = declare_few_keys(nonterminals, these)
             if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
                 break
@@ -161,8 +159,7 @@ class Source(NamedTuple):
         _check_unique(nonterminals, unique, counts)
         refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
-        has_places = bool(these) or any(one.is_productive for one in unique)
-        places = places_of(counts, start, self.layout.is_free) if has_places else None
+        places = places_of(counts, start, self.layout.is_free) if these or unique else None
         if places is not None and not self.layout.is_json:
             why = (
                 "has items or keys that must not be repeated; they are found only if `separators` are ',' "
@@ -192,24 +189,38 @@ class Source(NamedTuple):
         return SchemaRefused("unsatisfiable", "", "", "has no valid instance")
 
 
-def _bounded(nonterminals: Nonterminals, unique: list[Nonterminal]) -> Counts:
+def _bounded(
+    nonterminals: Nonterminals, start: Nonterminal
+) -> tuple[list[Nonterminal], list[Nonterminal], Counts]:
     """Find out which nonterminals have values, and bound arrays of unique items by the numbers of values.
 
     If an array has too few values, other nonterminals may be empty, too, so this is repeated.
+
+    Returns:
+        The nonterminals whose arrays must remember items, those to whose objects repeats matter, and counts
+        of values.
     """
     n_before = -1
     while True:
         find_productive(nonterminals.used)
-        n_productive = sum(one.is_productive for one in nonterminals.used) if unique else n_before
+        unique, these = _remembering(nonterminals), repeating(nonterminals)
+        if unique or these:
+            nonterminals.leave_out_dead(start)
+            unique, these = _remembering(nonterminals), repeating(nonterminals)
         counts = Counts(nonterminals)
-        if n_productive == n_before:
-            return counts
-        n_before = n_productive
+        if not unique or len(nonterminals.used) == n_before:
+            return unique, these, counts
+        n_before = len(nonterminals.used)
         for one in unique:
-            array = one.array
-            if one.is_productive and array is not None:
-                with _placing(nonterminals, one):
-                    bound_unique(array, counts)
+            assert one.array is not None
+            with _placing(nonterminals, one):
+                bound_unique(one.array, counts)
+
+
+def _remembering(nonterminals: Nonterminals) -> list[Nonterminal]:
+    """Return the nonterminals whose arrays must remember items."""
+    arrays = [one for one in nonterminals.used if one.array is not None and one.array.remembers]
+    return [one for one in arrays if one.array.is_live[0]]
 
 
 def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts: Counts) -> None:
@@ -217,8 +228,6 @@ def _check_unique(nonterminals: Nonterminals, unique: list[Nonterminal], counts:
     for one in unique:
         array = one.array
         assert array is not None
-        if not one.is_productive:
-            continue
         if array.is_conditional:
             with _placing(nonterminals, one):
                 ends = conditional_always_ends(array, counts)

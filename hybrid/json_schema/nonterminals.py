@@ -34,6 +34,7 @@ from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import decide
 from hybrid.json_schema.languages.limits import TooLarge
 from hybrid.json_schema.numbers import Numbers
+from hybrid.json_schema.productive import parts_of
 
 check_source(__name__)
 
@@ -96,8 +97,9 @@ class Nonterminals:
 
     Attributes:
         all: the nonterminals made so far.
-        used: those that the grammar may contain; set by `build_all`. Others were only asked whether they have
-            a value. Nothing else may depend on them: a schema must not be refused because of them.
+        used: those that the grammar may contain; set by `build_all` and `leave_out_dead`. Others were only
+            asked whether they have a value. Nothing else may depend on them: a schema must not be refused
+            because of them.
         assertions, numbers, bounds: the arguments.
         strings: the string languages of the schema.
     """
@@ -146,6 +148,10 @@ class Nonterminals:
                         is_used[value.number] = True
                         self.used.append(value)
                         todo.append(value)
+
+    def leave_out_dead(self, start: Nonterminal) -> object:
+        """Leave out of `used` what no value has: a schema must not be refused because of it."""
+        self.used = [start, *[one for one in parts_of(start.automata) if one is not start]]
 
     def rebuild_object(self, one: Nonterminal) -> object:
         """Make `build_all` build the objects of a nonterminal again, with the keys that it has now."""

@@ -3,7 +3,7 @@
 """Emptiness: which nonterminals contain a value, and from which states an end can be reached.
 
 What: `find_productive` sets `is_productive` of all nonterminals and `is_live` of their automata. States that
-are not live are never written, because they are dead ends.
+are not live are never written, because they are dead ends. `parts_of` finds the nonterminals that remain.
 When: after all nonterminals are built.
 
 It is a least fixed point: a nonterminal contains a value if it has a scalar, or if one of its automata
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
+from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, Nonterminal, Structure
 
 from equivalence.arrays.closure import close_backwards
 
@@ -101,3 +101,30 @@ def _live(automaton: Structure) -> list:
                 before[edge[1]].append(state)
     close_backwards(live, before)
     return live
+
+
+def parts_of(automata: list) -> list:
+    """Return the nonterminals of all items and values of keys, at any depth, that values of some automata may
+    have."""
+    automaton: Structure
+    value: Nonterminal
+    found: dict = {}
+    todo: list = automata[:]
+    while todo:
+        automaton = todo.pop()
+        is_live = automaton.is_live
+        states: list = [0] if is_live[0] else []
+        visited: set = set(states)
+        for state in states:  # it grows
+            steps = automaton.steps(state)
+            counted = automaton.counted[state] if isinstance(automaton, ArrayAutomaton) else None
+            for value, target in steps if counted is None else [*steps, (counted.value, state)]:
+                if not is_live[target] or not (value is None or value.is_productive):
+                    continue
+                if target not in visited:
+                    visited.add(target)
+                    states.append(target)
+                if value is not None and value not in found:
+                    found[value] = True
+                    todo += value.automata
+    return [*found]

@@ -18,6 +18,7 @@ from hybrid.json_schema.automata import Nonterminal
 from hybrid.json_schema.languages.automaton import Automaton, ending_states, is_endless
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.productive import parts_of
 from hybrid.json_schema.strings import ANY_CHARACTER
 from hybrid.json_schema.uniqueness.cardinality import Counts, shortest_texts
 from hybrid.json_schema.uniqueness.prefix_counts import (
@@ -159,16 +160,8 @@ def _behind_zeros(numbers: Automaton, ending: frozenset[int]) -> frozenset[int]:
 
 def _has_free_order(items: list[Nonterminal]) -> bool:
     """See `Beginnings.has_free_order`."""
-    todo = [automaton for one in items for automaton in one.automata if not always_has_more(automaton)]
-    met = dict[Nonterminal, bool]()
-    while todo:
-        for value in todo.pop().values:
-            if value not in met:
-                met[value] = True
-                if value.object is not None and has_undeclared(value.object):
-                    return True
-                todo += value.automata
-    return False
+    automata = [automaton for one in items for automaton in one.automata if not always_has_more(automaton)]
+    return any(one.object is not None and has_undeclared(one.object) for one in parts_of(automata))
 
 
 def _has_others(value: Nonterminal) -> bool:

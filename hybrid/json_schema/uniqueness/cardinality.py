@@ -25,6 +25,7 @@ from hybrid.json_schema.languages.counted import n_texts
 from hybrid.json_schema.languages.lengths import Piece
 from hybrid.json_schema.languages.pattern import pattern
 from hybrid.json_schema.nonterminals import Nonterminals
+from hybrid.json_schema.productive import parts_of
 
 MOST_LISTED = 10_000
 """At most this many values are listed."""
@@ -214,7 +215,7 @@ class Counts:
     def _is_recursive(self, value: Nonterminal, of: Nonterminal) -> bool:
         """Whether the count of a value assumed that a nonterminal has infinitely many values."""
         is_certain = not self._at_recursion or not value.is_productive or self._scalars(value) >= MANY
-        return not is_certain and _contains(value, of)
+        return not is_certain and (value is of or of in parts_of(value.automata))
 
     def _is_endless(self, of: Nonterminal, automaton: ArrayAutomaton) -> bool:
         """Whether there are infinitely many arrays of items that each have infinitely many values, and do not
@@ -310,21 +311,6 @@ class Counts:
         """Return the edges of a class of undeclared keys: pairs (number of values, target)."""
         pairs = [edges for one, edges in automaton.extra[state] if one == number]
         return [(n, target) for edges in pairs for value, target in edges if (n := self._count(value))]
-
-
-def _contains(value: Nonterminal, of: Nonterminal) -> bool:
-    """Whether a value of one nonterminal may contain, or be, one of another."""
-    visited, todo = {value}, [value]
-    while todo:
-        one = todo.pop()
-        if one is of:
-            return True
-        for automaton in one.automata:
-            for found in automaton.values:
-                if found.is_productive and found not in visited:
-                    visited.add(found)
-                    todo.append(found)
-    return False
 
 
 def n_of_piece(piece: Piece) -> int:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.json_schema.automata import ArrayAutomaton, ObjectAutomaton
+from cython.cimports.hybrid.json_schema.automata import ObjectAutomaton
 from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.errors import SchemaRefused, unique_refused
+from hybrid.json_schema.productive import parts_of
 
 check_source(__name__)
 
@@ -38,7 +39,7 @@ def repeating(nonterminals: Nonterminals) -> list:
     return [
         one
         for one in nonterminals.used
-        if one.object is not None and one.is_productive and repeats_matter(nonterminals, one.object)
+        if one.object is not None and one.object.is_live[0] and repeats_matter(nonterminals, one.object)
     ]
 
 
@@ -50,18 +51,7 @@ def reordering(unique: list) -> list:
     Args:
         unique: nonterminals whose arrays remember their items.
     """
-    found: dict = {}
-    todo: list = [one.array for one in unique if one.is_productive]
-    while todo:
-        automaton = todo.pop()
-        live = automaton.is_live
-        values = [value for state in range(len(live)) if live[state] for value, _ in automaton.steps(state)]
-        if isinstance(automaton, ArrayAutomaton):
-            values += [counted.value for counted in automaton.counted if counted is not None]
-        for value in values:
-            if value is not None and value.is_productive and value not in found:
-                found[value] = True
-                todo += value.automata
+    found = parts_of([one.array for one in unique])
     return [one for one in found if one.object is not None and _may_be_reordered(one.object)]
 
 
