@@ -20,12 +20,14 @@ from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 from hybrid.json_schema.languages.automaton import (
     Automaton,
-    combine,
     complement,
+    difference,
     empty,
+    intersection,
     minimal,
     one_of,
     sign_vectors,
+    union,
     universal,
     without,
     words,
@@ -182,8 +184,9 @@ some_words = st.lists(st.text("ab1", max_size=4), max_size=6)
 @settings(max_examples=150, deadline=None)
 def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str]) -> None:
     one, other = words(left), words(right)
-    assert combine([one, other], all, BOUND) == words(set(left) & set(right))
-    assert combine([one, other], any, BOUND) == words(set(left) | set(right))
+    assert intersection([one, other], BOUND) == words(set(left) & set(right))
+    assert union([one, other], BOUND) == words(set(left) | set(right))
+    assert difference(one, other, BOUND) == words(set(left) - set(right))
     assert complement(complement(one)) == one
     assert one.words(100) == sorted(set(left))
     n = len(set(left))
@@ -197,29 +200,16 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
         ]
 
 
-def test_products_of_thousands_of_automata_are_bounded_by_their_vectors() -> None:
+def test_vectors_of_thousands_of_automata_are_bounded_by_their_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector of n automata takes 8 n bytes: 11,000 took 1.5 GB, and 4 s beyond the deadline."""
-    parts = [pattern(f"^{chr(0x4E00 + i)}", BOUND) for i in range(2049)]
-    assert combine(parts[:4], any, 7).n_states == 2
-    assert combine(parts, any, 3 * 2051).n_states == 2  # a vector of 2,049 counts as 2.001 states
-    with pytest.raises(TooLarge, match="more than 4000 states"):
-        combine(parts, any, 4000)
-
-
-def test_the_deadline_is_checked_among_the_edges_of_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = tuple(pattern(f"^{chr(0x4E00 + i)}", BOUND) for i in range(2049))
+    assert len(sign_vectors(parts[:4], 7)) == 5
+    assert len(sign_vectors(parts, 3 * 2051)) == 2050  # a vector of 2,049 counts as 2.001 states
     checks: list[None] = []
-    monkeypatch.setattr("hybrid.json_schema.languages.product.check_deadline", lambda: checks.append(None))
-    with pytest.raises(TooLarge):  # in the first state, whose 2,000 edges lead to vectors of 2,000
-        combine([pattern(f"^{chr(0x4E00 + i)}", BOUND) for i in range(2000)], any, 1900)
+    monkeypatch.setattr("hybrid.json_schema.languages.limits.check_deadline", lambda: checks.append(None))
+    with pytest.raises(TooLarge):  # in the first state, whose edges lead to 2,050 vectors
+        sign_vectors(parts, 4000)
     assert len(checks) > 1
-
-
-def test_the_deadline_is_checked_for_each_combination_of_languages(monkeypatch: pytest.MonkeyPatch) -> None:
-    checks: list[None] = []
-    parts = [pattern(f"^{letter}", BOUND) for letter in "abcdefgh"]
-    monkeypatch.setattr("hybrid.json_schema.languages.automaton.check_deadline", lambda: checks.append(None))
-    combine(parts, any, BOUND)
-    assert len(checks) == 9
 
 
 def test_a_language_less_some_texts_has_no_dead_ends() -> None:
@@ -401,7 +391,7 @@ def test_a_mail_address_whose_own_bounds_are_within_the_length_is_not_counted() 
 @pytest.mark.parametrize("most", [20, 63, 64, 128, 252])
 def test_host_names_under_a_length_have_any_number_of_labels(name: str, most: int) -> None:
     whole, language = format_language(name), format_language(name, True, most)
-    assert combine((whole, complement(language)), all, 20_000).is_empty
+    assert difference(whole, language, 20_000).is_empty
     assert every_length(language, 0, most, 72_000).n_states <= (3 * most if most <= 63 else 125 * most)
     assert language.contains("-".join("ab") + ".c" * (most // 2 - 2)) and not language.contains("a-.b")
     assert language.contains("a" * 64) == (most <= 63)
@@ -417,7 +407,7 @@ def test_host_names_may_have_a_least_length(most: int | None) -> None:
 @pytest.mark.parametrize("name", ["uri", "uri-reference", "iri", "iri-reference"])
 def test_uris_under_a_length_have_few_states(name: str) -> None:
     whole, language = format_language(name), format_language(name, True)
-    assert language.n_states < 40 and combine((language, complement(whole)), all, 10_000).is_empty
+    assert language.n_states < 40 and difference(language, whole, 10_000).is_empty
     assert language.contains("https://example.org:80/a?b#c") and not language.contains("http://[::1]/")
 
 

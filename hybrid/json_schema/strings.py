@@ -12,7 +12,6 @@ allowed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from equivalence.arrays.ranges import LAST
@@ -21,12 +20,13 @@ from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
     Automaton,
-    combine,
     complement,
+    difference,
     empty,
     intersection,
     one_of,
     sign_vectors,
+    union,
     universal,
     without,
     words,
@@ -58,10 +58,6 @@ _ANY_TEXT = (Piece(EMPTY_TEXT, ANY_CHARACTER),)
 
 FINITE = 64
 """A pattern with at most this many words is treated as a list of words."""
-
-FEW = 8
-"""For at most this many languages, the texts in exactly one are first looked for in one product, which is
-faster."""
 
 
 class Listed(NamedTuple):
@@ -408,22 +404,17 @@ class Strings:
         joined = parts[0]
         for part in parts[1:]:
             pair = [joined, part]
-            joined = intersection(pair, self._bound) if op == "and" else combine(pair, any, self._bound)
+            joined = intersection(pair, self._bound) if op == "and" else union(pair, self._bound)
         if op == "and":
             self._conjunctions[args, is_wide] = joined
         return joined
 
     def _in_one_language(self, args: tuple[Formula, ...], is_wide: bool) -> Automaton:
         """Return the texts that satisfy exactly one of some formulas."""
-        parts = [self._language(one, is_wide) for one in args]
-        others = [self._language(one, not is_wide) for one in args]
-        if len(parts) <= FEW and others == parts:
-            with suppress(TooLarge):
-                return combine(parts, lambda signs: sum(signs) == 1, self._bound)
-        some, several = self._some_and_several(parts)
-        if others != parts:
-            _, several = self._some_and_several(others)
-        return combine([some, several], lambda signs: signs[0] > signs[1], self._bound)
+        some, several = self._some_and_several([self._language(one, is_wide) for one in args])
+        if any(map(self._has_formats, args)):
+            _, several = self._some_and_several([self._language(one, not is_wide) for one in args])
+        return difference(some, several, self._bound)
 
     def _some_and_several(self, parts: list[Automaton]) -> tuple[Automaton, Automaton]:
         """Return the texts that at least one of some languages contains, and those that at least two
@@ -431,9 +422,9 @@ class Strings:
         if len(parts) == 1:
             return parts[0], empty()
         middle = len(parts) // 2
-        halves = [*self._some_and_several(parts[:middle]), *self._some_and_several(parts[middle:])]
-        several = combine(halves, lambda signs: sum(signs) > 1, self._bound)
-        return combine(halves[::2], any, self._bound), several
+        (one, few), (other, others) = map(self._some_and_several, (parts[:middle], parts[middle:]))
+        several = union([few, others, intersection([one, other], self._bound)], self._bound)
+        return union([one, other], self._bound), several
 
     def _parts_of(self, args: tuple[Formula, ...], is_wide: bool) -> list[Automaton]:
         """Return the languages of a conjunction's parts, or of all but one together if that is known.
@@ -461,7 +452,7 @@ class Strings:
                 raise TooLarge(self._bound)
             if least or most is not None:
                 part = intersection([part, window(least, most)], self._bound)
-            joined = part if joined.is_empty else combine([joined, part], any, self._bound)
+            joined = part if joined.is_empty else union([joined, part], self._bound)
         return joined
 
     def cells(self, formulas: Sequence[Formula], names: Sequence[str]) -> list[tuple[bytes, Automaton]]:

@@ -2,9 +2,10 @@
 """Deterministic automata over characters, in canonical form.
 
 What: `Automaton` is the minimal automaton of a language of texts; equal languages have equal automata.
-Boolean combinations are products (`combine`); `sign_vectors` partitions all texts by several languages.
+`language_of` makes it from a term. Boolean combinations are terms (`combine`); `sign_vectors` partitions
+all texts by several languages.
 When: for the patterns, formats, sets of texts and numbers of a schema.
-Limits: characters are code points without surrogates. A product with more states than its bound raises
+Limits: characters are code points without surrogates. A combination with more states than its bound raises
 `TooLarge`.
 
 Edges are ranges of characters instead of entries of a table: in real patterns, the median state has three
@@ -14,7 +15,7 @@ edges, while the alphabet of a pattern has twenty classes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -26,18 +27,17 @@ from equivalence.arrays.closure import outside_cycles
 from equivalence.arrays.ranges import LAST, Ranges, joined
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import (
-    minimised,
-    minimised_table,
-    n_characters_between,
-    table_of,
-)
-from hybrid.json_schema.languages.product import product
+from hybrid.json_schema.languages.minimisation import minimised, minimised_table, n_characters_between
+from hybrid.json_schema.languages.term_derivatives import Derivatives
+from hybrid.json_schema.languages.terms import Terms
 
 check_source(__name__)
 
 SURROGATES = range(0xD800, 0xE000)
 """Code points that are no characters. A range of an edge may have them between its ends."""
+
+WIDE = 1024
+"""Vectors of more automata count as several states of `sign_vectors`."""
 
 Edge = tuple[int, int, int]
 """The first and the last character, and the target state."""
@@ -217,56 +217,10 @@ def words(texts: Iterable[str]) -> Automaton:
     return minimal(rows, [node in ends for node in range(len(nodes))])
 
 
-def without(language: Automaton, texts: Iterable[str]) -> Automaton:
-    """Return a language without some texts, in time linear in their characters if it is infinite. The result
-    is not always minimal."""
-    # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
-    of = [0]
-    children: list[dict[int, int]] = [{}]
-    ends: set[int] = set()
-    for text in texts:
-        check_deadline()
-        if not language.contains(text):
-            continue
-        node = 0
-        for letter in text:
-            code = ord(letter)
-            child = children[node].get(code)
-            if child is None:
-                child = children[node][code] = len(of)
-                of.append(language.step(of[node], code))
-                children.append({})
-            node = child
-        ends.add(node)
-    if not ends:
-        return language
-    n = len(of)  # the nodes are numbered before the states
-    behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
-    rows: list[Row] = [
-        _rerouted(behind[of[node]], below) if below else behind[of[node]]
-        for node, below in enumerate(children)
-    ]
-    accepting = [language.accepting[of[node]] and node not in ends for node in range(n)]
-    has_dead = any(not row and not accepts for row, accepts in zip(rows, accepting, strict=True))
-    rows += behind
-    accepting += language.accepting
-    if has_dead or language.longest is not None:
-        return minimal(rows, accepting)  # some beginnings are dead ends now, or the longest text is gone
-    return Automaton(tuple(accepting), table_of(rows), None, None)
-
-
-def _rerouted(row: Row, below: dict[int, int]) -> Row:
-    """Return the edges of a state, with new targets for single characters."""
-    found = []
-    for low, high, target in row:
-        for code in sorted(code for code in below if low <= code <= high):
-            if code > low:
-                found.append((low, code - 1, target))
-            found.append((code, code, below[code]))
-            low = code + 1
-        if low <= high:
-            found.append((low, high, target))
-    return tuple(found)
+def without(language: Automaton, texts: Collection[str]) -> Automaton:
+    """Return a language without some texts, in time linear in their characters."""
+    most = language.n_states + sum(map(len, texts)) + 2  # beginnings of the texts, and all states after them
+    return difference(language, words(texts), most)
 
 
 @cached(1024)
@@ -279,38 +233,51 @@ def one_of(ranges: Ranges) -> Automaton:
     return Automaton((False, True), np.array(edges, np.int64), 1, n_texts)
 
 
+def language_of(terms: Terms, term: int, bound: int) -> Automaton:
+    """Return the language of a term.
+
+    Raises:
+        TooLarge: it needs more states than the bound before it is minimal.
+    """
+    starts, edges, states = Derivatives(terms).explored(term, bound)
+    return Automaton(*minimised_table(starts, edges, terms.accepting(states)))
+
+
 def combine(
-    automata: Sequence[Automaton],
-    accept: Callable[[Sequence[int]], object],
-    bound: int,
+    automata: Sequence[Automaton], join: Callable[[Terms, tuple[int, ...]], int], bound: int
 ) -> Automaton:
-    """Return the texts that `accept` selects by the languages that contain them.
+    """Return a Boolean combination of some languages.
 
     Args:
         automata: the automata of the languages.
-        accept: gets 1 for each language that has a text, and 0 for each other one, and returns whether such
-            texts belong to the result.
+        join: returns the term of the combination, given the terms of the languages.
         bound: the maximum number of states.
 
     Raises:
-        TooLarge: the product has more states than the bound.
+        TooLarge: it needs more states than the bound before it is minimal.
     """
-    cells, cell_of, starts, edges = _product(automata, bool(accept(bytes(len(automata)))), bound)
-    taken = np.zeros(len(cells), bool)
-    for i, cell in enumerate(cells):
-        check_deadline()  # it may look at thousands of languages
-        taken[i] = bool(accept(cell))
-    return Automaton(*minimised_table(starts, edges, taken[cell_of]))
+    terms = Terms()
+    return language_of(terms, join(terms, tuple(terms.automata(automata))), bound)
 
 
 def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
-    """Return the texts that all of some languages contain.
+    """Return the texts that all of some languages contain; see `combine`."""
+    return combine(automata, Terms.both, bound)
 
-    Raises:
-        TooLarge: the product has more states than the bound.
-    """
-    vectors, starts, edges = product(_tables(automata), True, False, bound)
-    return Automaton(*minimised_table(starts, edges, _signs(automata, vectors).all(axis=1)))
+
+def union(automata: Sequence[Automaton], bound: int) -> Automaton:
+    """Return the texts that some language contains; see `combine`."""
+    return combine(automata, Terms.either, bound)
+
+
+def difference(one: Automaton, other: Automaton, bound: int) -> Automaton:
+    """Return the texts of a language that another one does not contain; see `combine`."""
+    return combine([one, other], lambda terms, of: terms.both((of[0], terms.other(of[1]))), bound)
+
+
+def complement(automaton: Automaton) -> Automaton:
+    """Return the language of all other texts."""
+    return combine([automaton], lambda terms, of: terms.other(of[0]), automaton.n_states + 2)
 
 
 @cached(256)
@@ -319,47 +286,16 @@ def sign_vectors(automata: tuple[Automaton, ...], bound: int) -> list[tuple[byte
     list must not be changed.
 
     Raises:
-        TooLarge: the product has more states than the bound.
+        TooLarge: they need more vectors of states than the bound; one of more than `WIDE` automata counts as
+            several.
     """
-    cells, cell_of, starts, edges = _product(automata, True, bound)
-    return [(cell, Automaton(*minimised_table(starts, edges, cell_of == i))) for i, cell in enumerate(cells)]
-
-
-def complement(automaton: Automaton) -> Automaton:
-    """Return the language of all other texts."""
-    return combine([automaton], lambda signs: not signs[0], automaton.n_states + 2)
-
-
-def _product(
-    automata: Sequence[Automaton], with_dead: bool, bound: int
-) -> tuple[list[bytes], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Compute the reachable part of the product.
-
-    Returns:
-        The combinations of languages in which a text may end; for each state, the number of its
-        combination; where the edges of each state begin; the edges.
-    """
-    vectors, starts, edges = product(_tables(automata), False, with_dead, bound)
-    content, width = _signs(automata, vectors).tobytes(), len(automata)
+    terms, n = Terms(), len(automata)
+    start = terms.vector(tuple(terms.automata(automata)))
+    starts, edges, states = Derivatives(terms).explored(start, bound * WIDE // max(n, WIDE))
+    signs = np.stack([terms.accepting(states, i + 1) for i in range(n)], axis=1).astype(np.uint8)
     numbers: dict[bytes, int] = {}
-    cell_of = [
-        numbers.setdefault(content[at : at + width], len(numbers)) for at in range(0, len(content), width)
-    ]
-    return list(numbers), np.array(cell_of, np.int64), starts, edges
-
-
-def _tables(automata: Sequence[Automaton]) -> list[tuple[NDArray[np.int64], int]]:
-    """Return what `product` needs to know of some automata."""
-    return [(one.ranges, one.n_states) for one in automata]
-
-
-def _signs(automata: Sequence[Automaton], vectors: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return, for each vector of states of a product, which automata accept there."""
-    signs = np.zeros(vectors.shape, np.bool_)
-    for i, one in enumerate(automata):
-        ends = np.array([*one.accepting, False], bool)  # the last entry is for -1, a dead automaton
-        signs[:, i] = ends[vectors[:, i]]
-    return signs
+    cell_of = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in signs])
+    return [(cell, Automaton(*minimised_table(starts, edges, cell_of == i))) for cell, i in numbers.items()]
 
 
 def edges_by_set(ranges: NDArray[np.int64]) -> tuple[tuple[Ranges, ...], NDArray[np.int64]]:

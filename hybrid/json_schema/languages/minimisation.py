@@ -269,27 +269,13 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
         or None if there is no text, or no bound; and the number of texts, at most `MOST_TEXTS`, or None if
         there is no bound. The empty language has no states.
     """
-    starts, edges = _arrays(rows)
-    return minimised_table(starts, edges, accepting)
-
-
-def table_of(rows: Sequence) -> np.ndarray:
-    """Return the edges of an automaton as a table, int64[n, 4], rows (source, first character, last
-    character, target)."""
-    starts, edges = _arrays(rows)
-    return np.column_stack([np.repeat(np.arange(len(rows)), np.diff(starts)), edges])
-
-
-@cython.cfunc
-def _arrays(rows: Sequence) -> tuple:
-    """Return where the edges of each state begin, and the edges."""
     n_edges: cython.Py_ssize_t = 0
     for row in rows:
         n_edges += len(row)
     starts = np.empty(len(rows) + 1, np.int64)
     edges = np.empty((n_edges, 3), np.int64)
     _fill(rows, starts, edges)
-    return starts, edges
+    return minimised_table(starts, edges, accepting)
 
 
 @cython.cfunc

@@ -20,12 +20,10 @@ from fractions import Fraction
 from typing import Any
 
 from equivalence.bounded_cache import cached
-from hybrid.json_schema.languages.automaton import Automaton
+from hybrid.json_schema.languages.automaton import Automaton, language_of
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import minimised_table
 from hybrid.json_schema.languages.number_terms import OPERATORS, NumberTerms, digits_of
 from hybrid.json_schema.languages.pattern import pattern
-from hybrid.json_schema.languages.term_derivatives import Derivatives
 from hybrid.json_schema.languages.terms import Terms
 
 Part = tuple[Any, ...]
@@ -54,7 +52,7 @@ def number_texts(parts: tuple[Part, ...], bound: int, integral: bool = False) ->
     terms = Terms()
     made = NumberTerms(terms, bound)
     start = terms.both((made.numbers(integral, has_exponents), made.satisfying(parts)))
-    return Automaton(*minimised_table(*Derivatives(terms).explored(start, bound)))
+    return language_of(terms, start, bound)
 
 
 def holds(condition: Part, value: Fraction) -> bool:

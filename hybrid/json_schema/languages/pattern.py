@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from equivalence.arrays.ranges import others
 from equivalence.bounded_cache import cached
-from hybrid.json_schema.languages.automaton import Automaton
+from hybrid.json_schema.languages.automaton import Automaton, language_of
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import minimised_table
 from hybrid.json_schema.languages.syntax import WORD, InvalidPattern, Tree, Unsupported, parse
-from hybrid.json_schema.languages.term_derivatives import Derivatives
 from hybrid.json_schema.languages.terms import ALL, EMPTY, NOTHING, Terms
 
 __all__ = ["InvalidPattern", "Unsupported", "pattern"]
@@ -43,7 +41,7 @@ def pattern(source: str, bound: int) -> Automaton:
         builder = _Builder(terms)
         first = builder.term(tree, ALL, "start")
         start = terms.either((first, _later(builder, tree)))
-        return Automaton(*minimised_table(*Derivatives(terms).explored(start, bound)))
+        return language_of(terms, start, bound)
     except RecursionError as error:
         raise Unsupported("groups nested too deeply, or with assertions and repeated too often") from error
 

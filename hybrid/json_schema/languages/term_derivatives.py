@@ -24,6 +24,7 @@ from cython.cimports.hybrid.json_schema.languages.residues import Residue
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
+    AUTOMATON,
     CHARS,
     EMPTY_TEXT,
     LOOP,
@@ -35,6 +36,7 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
     RUNS,
     STAR,
     STATE,
+    VECTOR,
     Terms,
     argument,
     end_of,
@@ -48,6 +50,7 @@ from hybrid.json_schema.languages import limits
 check_source(__name__)
 
 ROUND = cython.declare(cython.Py_ssize_t, 15)  # the deadline is checked after one more than this many states
+MANY = cython.declare(cython.Py_ssize_t, 64)  # it is checked after each derivative of a term with more parts
 TERMS = cython.declare(cython.Py_ssize_t, 16)  # terms for each state that is allowed
 LEAST_TERMS = cython.declare(cython.Py_ssize_t, 100_000)  # allowed for few states, too
 END = cython.declare(cython.int, LAST + 1)  # the first character of the entry after the last run
@@ -71,6 +74,7 @@ class Derivatives:
         n_parts: number of these parts.
         vectors, results: for the term whose runs are being joined: the derivatives of its parts by one
             character, and its own derivative by it.
+        bound: the maximum number of states.
     """
 
     terms: Terms
@@ -80,6 +84,7 @@ class Derivatives:
     n_parts: cython.Py_ssize_t
     vectors: Interned
     results: cython.Py_ssize_t[::1]
+    bound: cython.Py_ssize_t
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -127,7 +132,9 @@ class Derivatives:
         part = argument(terms, term, 1)
         if kind == RESIDUE:
             return self.runs_of_digits(part, argument(terms, term, 2))
-        if kind in (OR, AND):
+        if kind == AUTOMATON:
+            return self.runs_of_state(part)
+        if kind in (OR, AND, VECTOR):
             for i in range(1, end_of(terms, term)):
                 self.add_part(argument(terms, term, i), EMPTY_TEXT)
         elif kind == LOOP:
@@ -180,6 +187,22 @@ class Derivatives:
         return begin
 
     @cython.cfunc
+    @cython.exceptval(-1)
+    def runs_of_state(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        terms: Terms = self.terms
+        begin = self.n_runs
+        at: cython.Py_ssize_t = 0
+        for edge in range(terms.edge_starts[state], terms.edge_starts[state + 1]):
+            if terms.edges[edge, 1] > at:
+                self.add(at, NO_TEXT, begin)
+            self.add(terms.edges[edge, 1], terms.rest_of(terms.edges[edge, 3]), begin)
+            at = terms.edges[edge, 2] + 1
+        if at < END:
+            self.add(at, NO_TEXT, begin)
+        self.add(END, NO_TEXT, begin)
+        return begin
+
+    @cython.cfunc
     def add_part(self, part: cython.Py_ssize_t, then: cython.Py_ssize_t) -> cython.int:
         """Add a part of the term whose runs are being found, and the term that follows the part."""
         first = self.runs_of(part)
@@ -211,6 +234,10 @@ class Derivatives:
             if number == known:
                 if number == self.results.shape[0]:
                     self.results = bigger(self.results, 2 * number)
+                if n > MANY:
+                    limits.check_deadline()
+                    if kind == VECTOR and number >= self.bound:  # each of them is a state
+                        raise limits.TooLarge(self.bound)
                 self.results[number] = self.join(kind, first_part, vector)
             self.add(low, self.results[number], begin)
             for i in range(first_part, self.n_parts):
@@ -232,7 +259,7 @@ class Derivatives:
         for i in range(first_part, self.n_parts):
             after = self.vectors.pool[vector + i - first_part]
             terms.push(terms.cat(after, self.parts[i, 1]))
-        after = terms.join(AND if kind == AND else OR, begin)
+        after = terms.join(kind if kind in (AND, VECTOR) else OR, begin)
         return terms.other(after) if kind == NOT else after
 
     def explored(self, start: cython.Py_ssize_t, bound: cython.Py_ssize_t) -> tuple:
@@ -243,13 +270,13 @@ class Derivatives:
 
         Returns:
             Where the edges of each state begin, int64[states + 1], the term first; the edges, int64[n, 3],
-            rows (first character, last character, state); whether each state contains the empty text,
-            int64[states].
+            rows (first character, last character, state); the term of each state, int64[states].
 
         Raises:
             TooLarge: there are more, or too many terms in them.
         """
         terms: Terms = self.terms
+        self.bound = bound
         states: SortedSet = SortedSet()  # in the order in which they are found
         terms.facts[start, STATE] = 0
         states.add(start)
@@ -282,7 +309,5 @@ class Derivatives:
             if state == starts.shape[0]:
                 starts = bigger(starts, 2 * state)
             starts[state] = n_edges
-        accepting: cython.Py_ssize_t[::1] = np.empty(states.count, np.int64)
-        for state in range(states.count):
-            accepting[state] = terms.nullable(states.values[state])
-        return np.array(starts[: states.count + 1]), np.array(edges[:n_edges]), np.asarray(accepting)
+        found = np.array(states.values[: states.count])
+        return np.array(starts[: states.count + 1]), np.array(edges[:n_edges]), found

@@ -4,8 +4,9 @@ from hybrid.json_schema.languages.residues cimport Residue
 
 
 # The kinds of terms with their arguments: CHARS (a set of characters), CAT (two terms), STAR (a term),
-# REPEAT (a term, least, most), OR and AND (terms), NOT (a term), LOOP (a loop), RESIDUE (a divisor, a state). The
-# others have none, and their numbers are their kinds.
+# REPEAT (a term, least, most), OR and AND (terms), NOT (a term), LOOP (a loop), RESIDUE (a divisor, a state),
+# AUTOMATON (a state), VECTOR (terms that are examined side by side). The others have none, and their numbers are
+# their kinds.
 cdef enum:
     NO_TEXT = 0
     EMPTY_TEXT = 1
@@ -19,6 +20,8 @@ cdef enum:
     NOT = 9
     LOOP = 10
     RESIDUE = 11
+    AUTOMATON = 12
+    VECTOR = 13
 
 
 # The columns of `facts`.
@@ -44,6 +47,8 @@ cdef class Terms:
     cdef SortedSet parts
     cdef list loops, sets, divisors
     cdef dict loop_numbers, unfolded, set_numbers, subsets
+    cdef Py_ssize_t[:, ::1] edges
+    cdef Py_ssize_t[::1] edge_starts, ends
 
     cdef int enter(self) except -1
     cdef Py_ssize_t number(self, Py_ssize_t length) except -1
@@ -58,6 +63,7 @@ cdef class Terms:
     cdef Py_ssize_t join_all(self, Py_ssize_t kind, tuple parts) except -1
     cdef int push(self, Py_ssize_t term) except -1
     cdef Py_ssize_t join(self, Py_ssize_t kind, Py_ssize_t begin) except -1
+    cdef Py_ssize_t side_by_side(self, Py_ssize_t begin) except -1
     cdef int unite_repeats(self) except -1
     cdef int drop_included(self, Py_ssize_t kind) except -1
     cdef Front front(self, Py_ssize_t term) noexcept
@@ -66,6 +72,7 @@ cdef class Terms:
     cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
     cpdef Py_ssize_t multiple(self, Residue divisor) except -1
     cdef Py_ssize_t residue(self, Py_ssize_t divisor, Py_ssize_t state) except -1
+    cdef Py_ssize_t rest_of(self, Py_ssize_t state) except -1
     cdef Py_ssize_t unfold(self, Py_ssize_t number) except -1
 
 

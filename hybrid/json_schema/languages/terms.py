@@ -15,6 +15,7 @@ lists, the automaton of `[0-9a-zA-Z_-]{1,255}` took 1.5 ms.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cython
@@ -26,6 +27,7 @@ from cython.cimports.hybrid.json_schema.languages.residues import Residue
 from cython.cimports.hybrid.json_schema.languages.terms import (
     ALL_TEXTS,
     AND,
+    AUTOMATON,
     CAT,
     CHARS,
     EMPTY_TEXT,
@@ -39,6 +41,7 @@ from cython.cimports.hybrid.json_schema.languages.terms import (
     RUNS,
     STAR,
     STATE,
+    VECTOR,
     Front,
     argument,
     end_of,
@@ -75,6 +78,9 @@ class Terms:
         sets: the sets of characters, each as ranges.
         stack: parts of unions and intersections that are under way.
         parts: the parts of the union or intersection that is being made.
+        edges: int64[n, 4], the edges of automata: not used, the first and the last character, the target.
+        edge_starts: int64[states + 1], where the edges of each state begin.
+        ends: int64[states], whether a text may end in each state.
     """
 
     def __init__(self) -> None:
@@ -147,6 +153,8 @@ class Terms:
         if kind == RESIDUE:
             divisor: Residue = self.divisors[argument(self, term, 1)]
             return divisor.accepts(argument(self, term, 2))
+        if kind == AUTOMATON:
+            return self.ends[argument(self, term, 1)]
         return True  # STAR, and the terms of the empty text and of all texts
 
     def nullable(self, term: cython.Py_ssize_t) -> cython.bint:
@@ -230,6 +238,8 @@ class Terms:
 
     def join(self, kind: cython.Py_ssize_t, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the union or intersection of the terms on the stack from a place on, and remove them."""
+        if kind == VECTOR:
+            return self.side_by_side(begin)
         neutral = NO_TEXT if kind == OR else ALL_TEXTS
         absorbing = ALL_TEXTS if kind == OR else NO_TEXT
         parts: SortedSet = self.parts
@@ -264,6 +274,16 @@ class Terms:
         for i in range(parts.count):
             self.terms.pool[at + 1 + i] = parts.values[i]
         return self.number(parts.count + 1)
+
+    def side_by_side(self, begin: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the vector of the terms on the stack from a place on, and remove them."""
+        n = self.n_stack - begin
+        at = self.terms.room(n + 1)
+        self.terms.pool[at] = VECTOR
+        for i in range(n):
+            self.terms.pool[at + 1 + i] = self.stack[begin + i]
+        self.n_stack = begin
+        return self.number(n + 1)
 
     def unite_repeats(self) -> cython.int:
         """In a union, replace repeats of one term before the same rest by one repeat if their bounds
@@ -412,6 +432,56 @@ class Terms:
         """Return the term of what may follow in a state of a divisor."""
         known: Residue = self.divisors[divisor]
         return NO_TEXT if state == known.last else self.make(RESIDUE, divisor, state)
+
+    def automata(self, given: Sequence) -> list[int]:
+        """Return the terms of some automata (`hybrid.json_schema.languages.automaton`). To be called once."""
+        self.edges = np.concatenate([one.ranges for one in given])
+        self.ends = np.array([accepts for one in given for accepts in one.accepting], np.int64)
+        self.edge_starts = np.empty(self.ends.shape[0] + 1, np.int64)
+        starts: list = []
+        first: cython.Py_ssize_t = 0
+        edge: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
+        n_states: cython.Py_ssize_t
+        for one in given:
+            n_states = one.n_states
+            starts.append(first if n_states else -1)
+            end += len(one.ranges)
+            for state in range(first, first + n_states):
+                self.edge_starts[state] = edge
+                while edge < end and self.edges[edge, 0] + first == state:
+                    self.edges[edge, 3] += first
+                    edge += 1
+            first += n_states
+        self.edge_starts[first] = edge
+        return [NO_TEXT if start < 0 else self.rest_of(start) for start in starts]
+
+    def rest_of(self, state: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Return the term of the texts that an automaton reads from a state on."""
+        edge = self.edge_starts[state]
+        if (
+            self.ends[state]
+            and self.edge_starts[state + 1] == edge + 1
+            and self.edges[edge, 2] - self.edges[edge, 1] == LAST
+            and self.edges[edge, 3] == state
+        ):
+            return ALL_TEXTS
+        return self.make(AUTOMATON, state)
+
+    def vector(self, parts: tuple) -> int:
+        """Return a term whose derivatives are those of some terms, side by side."""
+        return self.join_all(VECTOR, parts)
+
+    def accepting(self, terms: cython.Py_ssize_t[::1], part: cython.Py_ssize_t = 0) -> np.ndarray:
+        """Return, for some terms, whether they contain the empty text, int64[terms].
+
+        Args:
+            part: from 1 on: which part of each vector is asked about instead.
+        """
+        found: cython.Py_ssize_t[::1] = np.empty(terms.shape[0], np.int64)
+        for i in range(terms.shape[0]):
+            found[i] = self.nullable(argument(self, terms[i], part) if part else terms[i])
+        return np.asarray(found)
 
     def loop(self, key: Any, then: int, once_more: Any) -> int:
         """Return a repetition of something with assertions, followed by a term. Its continuation is the loop
