@@ -27,7 +27,12 @@ from equivalence.arrays.closure import outside_cycles
 from equivalence.arrays.ranges import LAST, Ranges, joined
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.limits import check_deadline
-from hybrid.json_schema.languages.minimisation import minimised, minimised_table, n_characters_between
+from hybrid.json_schema.languages.minimisation import (
+    NO_LANGUAGE,
+    minimised,
+    minimised_table,
+    n_characters_between,
+)
 from hybrid.json_schema.languages.term_derivatives import Derivatives
 from hybrid.json_schema.languages.terms import Terms
 
@@ -54,6 +59,7 @@ class Automaton:
             no states.
         ranges: the edges as a table, int64[n, 4], read-only: rows (source, first character, last character,
             target). They lead to states from which an end can be reached.
+        distances: for each state, the number of characters to the nearest end, int64.
         longest: length of the longest text in characters; None if there is no text, or no bound.
         n_texts: number of texts, at most `MOST_TEXTS`; None if there is no bound.
     """
@@ -65,15 +71,18 @@ class Automaton:
         "_starts",
         "_words",
         "accepting",
+        "distances",
         "longest",
         "n_texts",
         "ranges",
     )
 
     def __init__(
-        self, accepting: tuple[bool, ...], ranges: NDArray[np.int64], longest: int | None, n_texts: int | None
-    ) -> None:
-        self.accepting, self.ranges, self.longest, self.n_texts = accepting, ranges, longest, n_texts
+        self, accepting: tuple[bool, ...], ranges: NDArray[np.int64], distances: NDArray[np.int64],
+        longest: int | None, n_texts: int | None,
+    ) -> None:  # fmt: skip
+        self.accepting, self.ranges, self.distances = accepting, ranges, distances
+        self.longest, self.n_texts = longest, n_texts
         self._content = ranges.tobytes()
         self._hash = hash((self._content, accepting))
         self._rows: tuple[Row, ...] | None = None
@@ -149,14 +158,7 @@ class Automaton:
     @property
     def shortest(self) -> int:
         """Length of the shortest text in characters; 0 if there is no text."""
-        if self.is_empty:
-            return 0
-        level, seen, length = {0}, {0}, 0
-        while not any(self.accepting[state] for state in level):
-            level = {target for state in level for _, _, target in self.rows[state]} - seen
-            seen |= level
-            length += 1
-        return length
+        return 0 if self.is_empty else int(self.distances[0])
 
     def words(self, limit: int) -> list[str] | None:
         """Return all its texts, if there are at most `limit`; else None. The list must not be changed."""
@@ -193,12 +195,12 @@ def minimal(rows: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Automa
 @lru_cache(maxsize=1)
 def universal() -> Automaton:
     """Return the language of all texts."""
-    return Automaton((True,), np.array([[0, 0, LAST, 0]], np.int64), None, None)
+    return minimal([((0, LAST, 0),)], [True])
 
 
 def empty() -> Automaton:
     """Return the empty language."""
-    return Automaton((), np.empty((0, 4), np.int64), None, 0)
+    return Automaton(*NO_LANGUAGE)
 
 
 def words(texts: Iterable[str]) -> Automaton:
@@ -230,7 +232,7 @@ def one_of(ranges: Ranges) -> Automaton:
         return empty()
     edges = [(0, low, high, 1) for low, high in joined(list(ranges))]
     n_texts = sum(n_characters_between(low, high) for _, low, high, _ in edges)
-    return Automaton((False, True), np.array(edges, np.int64), 1, n_texts)
+    return Automaton((False, True), np.array(edges, np.int64), np.array([1, 0]), 1, n_texts)
 
 
 def language_of(terms: Terms, term: int, bound: int) -> Automaton:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equivalence.arrays.closure import predecessors_of
 from equivalence.arrays.ranges import Ranges
 from equivalence.bounded_cache import cached
 from equivalence.network.counted_automata import CountedAutomaton
@@ -76,7 +75,7 @@ def counted_language(language: Automaton, least: int, most: int | None) -> Count
     automaton = CountedAutomaton(
         np.ascontiguousarray(rows[:, (0, 2)]),
         np.array(language.accepting, bool),
-        _distances(language),
+        language.distances,
         least,
         most,
     )
@@ -128,19 +127,3 @@ def _any_longer(language: Automaton) -> bool:
         for row, accepts in zip(language.rows, language.accepting, strict=True)
         if accepts
     )
-
-
-def _distances(language: Automaton) -> NDArray[np.int64]:
-    """For each state, the number of characters to the nearest end."""
-    before = predecessors_of([{target for _, _, target in row} for row in language.rows])
-    distance = np.where(np.array(language.accepting, bool), 0, -1)
-    level = np.flatnonzero(distance == 0).tolist()
-    while level:
-        following = []
-        for state in level:
-            for source in before[state]:
-                if distance[source] < 0:
-                    distance[source] = distance[state] + 1
-                    following.append(source)
-        level = following
-    return distance

@@ -37,7 +37,7 @@ MOST_TEXTS = 1 << 40
 
 C_MOST_TEXTS = cython.declare(cython.longlong, MOST_TEXTS)
 
-NO_LANGUAGE = (), np.empty((0, 4), np.int64), None, 0
+NO_LANGUAGE = (), np.empty((0, 4), np.int64), np.empty(0, np.int64), None, 0
 
 
 @cython.cclass
@@ -210,6 +210,8 @@ class Minimiser(Partition):
         accepting: list = []
         found: cython.Py_ssize_t[:, ::1] = np.empty((self.target.shape[0], 4), np.int64)
         n_found: cython.Py_ssize_t = 0
+        distances = np.empty(n_colors, np.int64)
+        distance: cython.Py_ssize_t[::1] = distances
         i = 0
         while i < len(queue):
             state = queue[i]
@@ -234,10 +236,11 @@ class Minimiser(Partition):
                 found[n_found, 3] = number[to]
                 n_found += 1
             accepting.append(bool(self.accepting[state]))
+            distance[i] = self.shortest[state]
             i += 1
         longest = None if self.longest < 0 else self.longest
         n_texts = None if self.n_texts < 0 else self.n_texts
-        return tuple(accepting), np.asarray(found)[:n_found].copy(), longest, n_texts
+        return tuple(accepting), np.asarray(found)[:n_found].copy(), distances, longest, n_texts
 
     @cython.cfunc
     def minimise(self) -> tuple:
@@ -265,9 +268,10 @@ def minimised(rows: Sequence, accepting: Sequence) -> tuple:
 
     Returns:
         Of the minimal automaton, for each state, whether a text may end there, a tuple; the edges as a table,
-        int64[n, 4], rows (source, first character, last character, target); the length of the longest text,
-        or None if there is no text, or no bound; and the number of texts, at most `MOST_TEXTS`, or None if
-        there is no bound. The empty language has no states.
+        int64[n, 4], rows (source, first character, last character, target); the number of characters from
+        each state to the nearest end, int64; the length of the longest text, or None if there is no text, or
+        no bound; and the number of texts, at most `MOST_TEXTS`, or None if there is no bound. The empty
+        language has no states.
     """
     n_edges: cython.Py_ssize_t = 0
     for row in rows:
