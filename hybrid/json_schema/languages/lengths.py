@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from equivalence.arrays.ranges import LAST
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import (
@@ -25,7 +23,7 @@ from hybrid.json_schema.languages.automaton import (
     one_of,
     words,
 )
-from hybrid.json_schema.languages.limits import TooLarge
+from hybrid.json_schema.languages.limits import TooLarge, check_deadline
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
@@ -140,13 +138,14 @@ def _tails(
         for state, row in enumerate(language.rows)
         if row and language.accepting[state] and all(target == state for _, _, target in row)
     }
-    if not looping or not _few_enter(language, looping, least if most is None else most, bound):
+    if not looping:
         return None
     # pairs of a state and the number of characters read; a path ends at a looping state
     start = (0, 0)
     numbers, states, rows = {start: 0}, [start], []
     entered: dict[tuple[int, int], int] = {}
     for state, length in states:
+        check_deadline()
         row: list[tuple[int, int, int]] = []
         rows.append(row)
         if state in looping:
@@ -174,33 +173,3 @@ def _tails(
             Piece(prefix, characters, max(least - length, 0), None if most is None else most - length)
         )
     return minimal(rows, ends), tuple(tails)
-
-
-def _few_enter(language: Automaton, looping: set[int], longest: int, bound: int) -> bool:
-    """Whether looping states are entered at no more than `MOST_TAILS` lengths, counted for each state.
-
-    Raises:
-        TooLarge: up to the last of these lengths, there are more pairs of states and lengths than the bound.
-    """
-    ranges = language.ranges
-    is_looping = np.zeros(language.n_states, bool)
-    is_looping[list(looping)] = True
-    inner = ranges[~is_looping[ranges[:, 0]]]
-    sources, targets = inner[:, 0], inner[:, 3]
-    reached = np.zeros(language.n_states, bool)
-    reached[0] = True
-    n_pairs, n_entered = 1, int(is_looping[0])
-    for _ in range(longest):
-        after = np.zeros(language.n_states, bool)
-        after[targets[reached[sources]]] = True
-        reached = after
-        n_reached = int(np.count_nonzero(reached))
-        n_pairs += n_reached
-        n_entered += int(np.count_nonzero(reached & is_looping))
-        if n_entered > MOST_TAILS:
-            return False
-        if n_pairs > bound:
-            raise TooLarge(bound)
-        if not n_reached:
-            break
-    return True
