@@ -24,8 +24,6 @@ pytestmark = pytest.mark.kernels
 
 SIZE, CLASSES, STOP = 8_000, 96, 7_990
 N_WORDS, N_MASK_WORDS = SIZE // 32, CLASSES // 32
-ONE, BOTH = 1, 3
-"""Masks of one large class, and of two."""
 
 
 def gather() -> tuple[Gather, list[NDArray[np.int32]]]:
@@ -69,7 +67,10 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
         buffer = np.full(N_WORDS, 0xDEADBEEF, np.uint32)
         assert rows.copy(configuration, buffer) == (not bits.all())
         np.testing.assert_array_equal(buffer, wanted[-1])
-    assert len({size for size in sizes if 16 <= size < 4 * N_WORDS}) > 5, "there are patches"
+    n_patches = len({size for size in sizes if 16 <= size < 4 * N_WORDS})
+    assert n_patches > 5 if len(stops) < 70 else n_patches == 0, (
+        "there are patches, unless there are many stop ids"
+    )
     assert any(size >= 4 * N_WORDS for size in sizes), "there are rows"
     # later rows have not changed earlier ones
     for configuration, row in enumerate(wanted):
@@ -78,38 +79,18 @@ def test_rows_and_patches_are_what_the_gather_says(stops: tuple[int, ...]) -> No
     assert len(rows.rows) == 300 and all(map(rows.knows, range(300)))
 
 
-@pytest.mark.parametrize("large", [ONE, BOTH])
-def test_what_is_nearly_another_row_takes_little(large: int) -> None:
+def test_what_is_nearly_the_row_of_a_class_takes_little() -> None:
     made, tokens = gather()
     rows = Rows(made, (STOP,))
     masks, words = Interned(2, N_MASK_WORDS), np.zeros(N_MASK_WORDS, np.int64)
-    words[0] = large
+    words[0] = 1
     rows.make(0, 2, 2 * masks.add(words), masks)
     first = rows.nbytes
-    assert (first > 4 * N_WORDS) == (large == BOTH), "one large class is a row already"
+    assert first < 4 * N_WORDS, "one large class is a row already"
     smallest = min(range(3, CLASSES), key=lambda number: len(tokens[number]))
     words[smallest // 32] |= 1 << smallest % 32
     rows.make(1, 4, 2 * masks.add(words), masks)
     assert rows.nbytes - first - ROW_BYTES == 16 + 8 * len({int(token) // 32 for token in tokens[smallest]})
-
-
-def test_a_patch_is_never_of_a_row_that_an_error_has_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, _ = gather()
-    rows = Rows(made, (STOP,))
-    masks, words = Interned(2, N_MASK_WORDS), np.zeros(N_MASK_WORDS, np.int64)
-    words[0] = BOTH
-
-    def fail(*_: object) -> None:
-        raise MemoryError
-
-    mask = 2 * masks.add(words)
-    with monkeypatch.context() as patched:
-        patched.setattr("hybrid.classifier.rows._longer", fail)
-        with pytest.raises(MemoryError):
-            rows.make(0, 1_000, mask, masks)
-    words[0] |= 1 << 4
-    rows.make(1, 4, 2 * masks.add(words), masks)
-    assert len(rows.rows) == 1 and isinstance(rows.rows[0], np.ndarray), "it is a row"
 
 
 def test_what_rows_refuse() -> None:

@@ -12,6 +12,7 @@ cdef class PieceGather(Gather):
     cdef const Py_ssize_t[::1] token_starts
     cdef const int[::1] tokens_of_groups
     cdef Py_ssize_t[::1] row_of_piece
+    cdef list large
 
     cdef int grow(self) except -1
     cdef void add_ranges(self, const Py_ssize_t[::1] ranges, unsigned int[::1] out) noexcept nogil

@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 
 
 cdef class Spare:
-    cdef unsigned int[::1] row, marks
+    cdef unsigned int[::1] marks
     cdef long long[::1] pairs, places
     cdef unsigned int[::1] words
 
@@ -21,18 +21,16 @@ cdef class Rows:
     cdef Gather gather
     cdef const Py_ssize_t[::1] stops
     cdef readonly list rows
-    cdef list bases
     cdef readonly Py_ssize_t nbytes
     cdef tuple former
 
     cpdef bint shares(self, Py_ssize_t configuration, Py_ssize_t mask) except -1
     cpdef int make(self, Py_ssize_t configuration, Py_ssize_t number, Py_ssize_t mask, Interned masks, object kept=*, object more=*) except -1
-    cdef Py_ssize_t patch_at_once(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
+    cdef Py_ssize_t patch(self, const unsigned int[::1] given, bint whole, Spare spare) except -2
     cdef Py_ssize_t mark_stops(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs, Py_ssize_t n) noexcept nogil
     cdef void write_pairs(self, Py_ssize_t base, bint whole, unsigned int[::1] marks, long long[::1] pairs) noexcept nogil
     cdef bint is_full(self, Py_ssize_t base, const unsigned int[::1] marks) noexcept nogil
     cdef bint finish(self, unsigned int[::1] out, bint whole) noexcept nogil
-    cdef bint patch(self, const unsigned int[::1] words, long long[::1] pairs) except -1
     cdef int use(self, Py_ssize_t[::1] of_configuration) except -1
     cdef int note(self, Py_ssize_t configuration, Py_ssize_t source) except -1
 

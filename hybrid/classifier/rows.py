@@ -8,9 +8,13 @@ into an array.
 When: one for each session and set of stop ids. Rows are added with the classifier's lock held, and copied
 without any lock, even in free-threaded Python.
 
-A row that is nearly empty, or nearly equal to another, is stored as a *patch*: the words in which it
-differs. Nearly all masks of JSON documents are patches: a patch takes a few hundred bytes. A row takes 16 KB
-of memory, which is new for each mask, and may cost a page fault for each 4 KB.
+The row of a mask with few tokens, or with one large class and few others, is stored as a *patch*: the words
+in which it differs from an empty row, or from that class's row. Nearly all masks of JSON documents are
+patches: a patch takes a few hundred bytes. A row takes 16 KB of memory, which is new for each mask, and may
+cost a page fault for each 4 KB.
+
+Rejected: patches of rows that were written before. Comparing a new row with others took longer than writing
+it, and saved a tenth of the memory of a C-like grammar.
 
 Limits: rows are never changed or deleted. An array of addresses that was replaced by a larger one is kept,
 because a thread may be reading it.
@@ -24,7 +28,6 @@ from typing import Any
 import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.interning import Interned
-from cython.cimports.equivalence.arrays.words import differing, next_differing
 from cython.cimports.equivalence.atomic import publish
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.rows import (
@@ -47,14 +50,11 @@ PATCHED = cython.declare(cython.Py_ssize_t, 4)
 """A patch may change this fraction (1 / PATCHED) of a row's words. If more change, copying a row is
 faster."""
 
-BASES = cython.declare(cython.Py_ssize_t, 4)
-"""A new row is compared with this many of the latest rows, and of the gather's rows."""
-
 WORD = cython.declare(cython.Py_ssize_t, (1 << 32) - 1)
 IS_PATCH = cython.declare(cython.Py_ssize_t, 2)
 
 MOST_STOPS = cython.declare(cython.Py_ssize_t, 64)
-"""With more stop ids than this, a patch cannot be made without its row."""
+"""With more stop ids than this, rows are not patches."""
 
 _spare: dict[int, list[Any]] = {}
 """A `Spare` for each size of row: a new one would cost page faults. It belongs to one user at a time."""
@@ -63,14 +63,13 @@ _spare: dict[int, list[Any]] = {}
 @cython.final
 @cython.cclass
 class Spare:
-    """Scratch space for a mask, before it is known how its row is stored.
+    """Scratch space for the patch of a mask.
 
     Args:
         n_words: words of a row.
 
     Attributes:
-        row: uint32[n_words].
-        marks: the same; zeros, except while a patch is made.
+        marks: uint32[n_words]; zeros, except while a patch is made.
         pairs: a patch, with room for as many words as it may change, and for stop ids.
         places: the part of it for words with tokens.
         words: uint32, words of a mask of classes.
@@ -78,7 +77,6 @@ class Spare:
 
     def __init__(self, n_words: cython.Py_ssize_t) -> None:
         most: cython.Py_ssize_t = max(1, n_words // PATCHED)
-        self.row = np.empty(n_words, np.uint32)
         self.marks = np.zeros(n_words, np.uint32)
         self.pairs = np.empty(2 + most + MOST_STOPS, np.int64)
         self.places = self.pairs[2 : 2 + most]
@@ -118,7 +116,6 @@ class Rows:
             place.
         of_mask: the same for each result of `Store.class_mask`.
         rows: the rows and patches; this keeps them in memory.
-        bases: the last rows that are not patches.
         address, size: where this array is, and its size, for readers.
         former: the array that it replaced, linked to the one before that; None: there is none.
         nbytes: bytes of memory.
@@ -135,7 +132,6 @@ class Rows:
         self.use(both[:64])
         self.of_mask = both[64:]
         self.rows = []
-        self.bases = []
         self.former = None
         self.nbytes = 0
 
@@ -200,43 +196,34 @@ class Rows:
         for w in range(n):
             words[w] = cython.cast(cython.uint, masks.pool[begin + w] & WORD)
         whole: cython.bint = number & 1
-        needed: cython.Py_ssize_t = self.patch_at_once(words, whole, spare) if kept is None else -1
-        is_patch: cython.bint = needed >= 0
-        if not is_patch:
-            out = spare.row
-            self.gather.fill(words, out)
-            if kept is not None:
-                change_row(out, kept, more)
-            needed = self.finish(out, whole)
-            is_patch = self.patch(out, spare.pairs)
+        needed: cython.Py_ssize_t = self.patch(words, whole, spare) if kept is None else -1
         source: cython.Py_ssize_t
         size: cython.Py_ssize_t
-        if is_patch:
+        if needed >= 0:
             made = bytes_of_patch(spare.pairs)
             size = len(made)
             source = address_of_bytes(made) | IS_PATCH | needed
         else:
-            made = np.array(spare.row)
+            made = np.empty(self.gather.n_words, np.uint32)
+            out: cython.uint[::1] = made
+            self.gather.fill(words, out)
+            if kept is not None:
+                change_row(out, kept, more)
+            needed = self.finish(out, whole)
             size = self.n_bytes
-            source = address_of_words(made) | needed
+            source = address_of_words(out) | needed
         if number >= self.of_mask.shape[0]:
             self.nbytes += 8 * (2 * number - self.of_mask.shape[0])
             self.of_mask = _longer(self.of_mask, 2 * number)
         self.rows.append(made)
-        if not is_patch:  # a base must be among `rows`, which keep it in memory
-            self.bases.append(made)
-            del self.bases[:-BASES]
         self.of_mask[number] = source
         self.nbytes += size + ROW_BYTES
         self.note(configuration, source)
         give_back(spare, self.gather.n_words)
         return 0
 
-    def patch_at_once(self, given, whole, spare):
+    def patch(self, given, whole, spare):
         """Write the patch of a mask with few tokens, or with one large class and few others, without its row.
-
-        Nearly all masks of JSON documents are of this kind. Writing a row, comparing it with others and
-        finding the differences takes 6 to 10 us, this one or two.
 
         Args:
             given: the words of the mask of classes.
@@ -319,34 +306,6 @@ class Rows:
         if self.gather.vocab_size & 31:
             rest = ~(marks[full] | word_of(base, full)) & ((one << (self.gather.vocab_size & 31)) - 1)
         return rest == 0
-
-    def patch(self, words, pairs):
-        """Write a row as a patch of an empty row, or of one of the last. Return False if too much differs."""
-        most: cython.Py_ssize_t = max(1, self.gather.n_words // PATCHED)
-        base: cython.const[cython.uint][::1] = words
-        address: cython.Py_ssize_t = 0
-        n = differing(words, words, True, most)
-        if n > most:
-            for row in (*self.bases, *self.gather.large[-BASES:]):
-                base = row
-                n = differing(words, base, False, most)
-                if n <= most:
-                    address = address_of_words(row)
-                    break
-            else:
-                return False
-        pairs[0] = address
-        pairs[1] = n
-        at: cython.Py_ssize_t = 2
-        w: cython.Py_ssize_t = 0
-        place: cython.longlong
-        while at < 2 + n:
-            w = next_differing(words, base, address == 0, w)
-            place = w
-            pairs[at] = place << 32 | cython.cast(cython.longlong, words[w])
-            at += 1
-            w += 1
-        return True
 
     def note(self, configuration, source):
         """Store where a configuration's row is."""

@@ -10,7 +10,6 @@ cdef class Gather:
     cdef unsigned int[:, ::1] rows
     cdef readonly Py_ssize_t n_classes, vocab_size, n_words, memory_size_bytes
     cdef readonly tuple tables
-    cdef readonly list large
 
     cdef Py_ssize_t number_rows(self, Py_ssize_t least) noexcept
     cdef void fill_rows(self) noexcept nogil

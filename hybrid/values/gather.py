@@ -43,7 +43,6 @@ class Gather:
         n_words: words of a row of the bitmask.
         tables: where each class's pieces begin; the pieces; the tokens; the row number of each large class,
             or -1; the rows.
-        large: rows to which patches may refer. Empty here; `PieceGather` has some.
         memory_size_bytes: bytes held by the tables, without tokens that belong to the vocabulary.
     """
 
@@ -53,7 +52,6 @@ class Gather:
         self.vocab_size = vocab_size
         self.n_words = (vocab_size + 31) // 32
         self.starts, self.pieces, self.tokens, is_shared = members
-        self.large = []
         row_of_class = np.full(self.n_classes, -1, np.int32)
         self.row_of_class = row_of_class
         rows = np.zeros((self.number_rows(LARGE_CLASS), self.n_words), np.uint32)
