@@ -263,13 +263,13 @@ key ::= "(" key ")" | [^(>;)n] [^(>;)]* ";"
 KEYS = [
     ('root ::= "<" ("name>" [0-9] | "nbsp>" "x"* | [^>;]* ">" [a-d]) ";"', True),
     ('root ::= "<" ("na;me>" [0-9] | [^>;]* ">" [a-d])', True),  # reads more than the other
-    ('root ::= "<" ([^n>;] [^>;]* ">" | "n" [^a>;]* ">" [0-9])', True),  # less, and something else
+    ('root ::= "<" ([^n>;] [^>;]* ">" | "n" [^a>;]* ">" [0-9]?)', True),  # less, and something else
     ('root ::= "<" ("n" [^>;a]* | [^n>;] [^>;]*) ">"', False),  # less, in too many places
     ('root ::= "<" ("n" | [^>;]* ">")', True),  # may end where the other may not
-    ('root ::= "<" ("n" [^>;]* ">" "." | [^n>;] [^>;]* ">" "x"*)', True),  # may not where the other may
+    ('root ::= "<" ("n" [^>;]* ">" "." | [^n>;] [^>;]* ">" "x"*)', False),  # may not where the other may
     ('root ::= key "."\nkey ::= "<" ("n" | [^>;]* ">")', True),
     # may not return at a byte where the other may, and something follows the call
-    ('root ::= key "."\nkey ::= "<" ([^>;n] [^>;]* ">" | ">" "x" | "n" key)', True),
+    ('root ::= key "."\nkey ::= "<" ([^>;n] [^>;]* ">" | ">" "x" | "n" key)', False),
     (ON_A_FRAME, True),
     (IN_ITSELF, False),
     ('root ::= key "."\nkey ::= "<" ("n;me>" [0-9] | [^>;.]*)', True),  # beside one that may end anywhere

@@ -14,8 +14,6 @@ cdef class DeltaWalker(Walker):
     cdef Py_ssize_t loop_mask, loop_pending
     cdef Py_ssize_t[::1] removed
     cdef Py_ssize_t n_removed
-    cdef Py_ssize_t[::1] closed
-    cdef Py_ssize_t n_closed
 
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -1 nogil

@@ -7,8 +7,9 @@ it walks only the nodes at which the two differ, and takes the rest from the mas
 When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
 of a key is a state of its own. Walked separately, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
 other keys must not be "name".
-Limits: the loop is one state, on an unknown stack or on one frame above it, and the two differ at
-`MOST_ENTERED` nodes at most. Otherwise the state is walked.
+Limits: the loop is one state, on an unknown stack or on one frame above it. The two differ at `MOST_ENTERED`
+nodes at most. Where the known stack of the loop may be used up, that of the state may be, too. Otherwise the
+state is walked.
 """
 
 from __future__ import annotations
@@ -57,7 +58,6 @@ class DeltaWalker(Walker):
         loop_mask, loop_pending: mask and pending set of the configuration with which a state is compared.
         removed: for each subtree that the state refuses and the other configuration may read, its first group
             and the end of its groups, ascending.
-        closed: nodes at which the other's known stack may be used up, but not the state's.
     """
 
     def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
@@ -147,18 +147,17 @@ class DeltaWalker(Walker):
             return False
         if self.levels is None:
             with cython.gil:
-                self.space.account.claim(32 * (self.longest + 2) + 24 * MOST_ENTERED)
+                self.space.account.claim(32 * (self.longest + 2) + 16 * MOST_ENTERED)
                 self.removed = np.empty(2 * MOST_ENTERED, np.int64)
-                self.closed = np.empty(MOST_ENTERED, np.int64)
                 self.levels = zeros(PAIR, self.longest + 2)  # last: it says that all are there
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
-        self.n_ranges = self.n_removed = self.n_closed = 0
+        self.n_ranges = self.n_removed = 0
         n = self.compare(begin, loop)
         if n < 0:
             return False
         mask = self.mask_of_ranges()
-        if self.n_removed + self.n_closed > 0:
+        if self.n_removed > 0:
             with cython.gil:
                 self.subtract()
         mask = self.summaries.united(self.loop_mask, mask)
@@ -189,12 +188,10 @@ class DeltaWalker(Walker):
             self.summaries.pendings.starts[self.loop_pending + 1],
         )
         nodes = np.array(np.asarray(self.summaries.pendings.pool)[first:end])
-        closed = np.isin(nodes, np.asarray(self.closed)[: self.n_closed])
-        if len(removed):
-            groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
-            before = np.searchsorted(removed[:, 0], groups, side="right") - 1
-            closed |= (before >= 0) & (ends <= removed[before, 1])
-        self.loop_pending = self.summaries.pendings.add(nodes[~closed])
+        groups, ends = self.fixed.texts.nodes[nodes, 1:3].T
+        before = np.searchsorted(removed[:, 0], groups, side="right") - 1
+        is_removed = (before >= 0) & (ends <= removed[before, 1])
+        self.loop_pending = self.summaries.pendings.add(nodes[~is_removed])
 
     def ranges_of(self, piece):
         """The groups of a piece, int64[n, 2], rows (first, end)."""
@@ -229,7 +226,8 @@ class DeltaWalker(Walker):
         reads, and the nodes at which the known stack of the first may be used up.
 
         Returns:
-            The number of pending nodes recorded; -1 if they differ at too many nodes.
+            The number of pending nodes recorded; -1 if they differ at too many nodes, or at one where only
+            the known stack of the second may be used up.
         """
         n: cython.Py_ssize_t = 0
         most = self.n_entered + MOST_ENTERED
@@ -259,8 +257,7 @@ class DeltaWalker(Walker):
                 self.n_removed += 1
                 continue
             if self.space.facts[after_other].n_ports > 0 and not may_return:
-                self.closed[self.n_closed] = i
-                self.n_closed += 1
+                return -1
             if may_return and self.may_follow(i):
                 n = self.note_node(i, n)
             if after_other == REJECT:
