@@ -80,9 +80,6 @@ def test_tokens_are_read_as_their_text_and_many_as_one() -> None:
     found = [store.advance(number, token) for number, token in pairs]
     assert found == [store.advance_text(number, TOKENS[token]) for number, token in pairs]
     assert 0 in found and any(found)
-    masks = np.empty(200, np.int64)
-    store.class_masks(np.array(found, np.int64), masks)
-    assert masks.tolist() == [store.class_mask(number) for number in found]
 
 
 def test_what_is_refused_stays_refused() -> None:
@@ -109,7 +106,6 @@ def test_what_is_not_in_the_tables_is_refused(made: Callable[[], Any], n_tokens:
         *(store.class_mask, store.is_whole, store.forced_byte),
         lambda number: store.advance(number, 0),
         lambda number: store.advance_text(number, b"a"),
-        lambda number: store.class_masks(np.array([number]), np.empty(1, np.int64)),
         lambda number: other.migrate_from(store, number),
     ]
     for ask, number in itertools.product(asked, (-1, store.n_configurations, 1 << 40)):
@@ -118,9 +114,6 @@ def test_what_is_not_in_the_tables_is_refused(made: Callable[[], Any], n_tokens:
     for token in (-1, n_tokens):
         with pytest.raises(IndexError, match="no token"):
             store.advance(1, token)
-    numbers = np.ones(3, np.int64)
-    with pytest.raises(ValueError, match="the same length"):
-        store.class_masks(numbers, numbers[:2].copy())
 
 
 def test_what_is_not_in_the_tables_of_one_kind_is_refused() -> None:

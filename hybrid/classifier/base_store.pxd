@@ -23,4 +23,3 @@ cdef class BaseStore:
     cpdef Py_ssize_t class_mask(self, Py_ssize_t configuration) except -1
     cdef Py_ssize_t step_over(self, Py_ssize_t configuration, const unsigned char *text, Py_ssize_t begin, Py_ssize_t end) except -1 nogil
     cdef Py_ssize_t new_mask(self, Py_ssize_t configuration) except -1 nogil
-    cdef int masks_of(self, const Py_ssize_t[::1] configurations, Py_ssize_t[::1] found) except -1 nogil

@@ -141,34 +141,3 @@ class BaseStore:
             return self.mask_of(configuration)
         finally:
             self.account.retake_lock(kept)
-
-    def class_masks(
-        self,
-        configurations: cython.const[cython.Py_ssize_t][::1],
-        found: cython.Py_ssize_t[::1],
-    ) -> None:
-        """Call `class_mask` for each configuration.
-
-        Args:
-            configurations: int64[n].
-            found: int64[n], written.
-
-        Raises:
-            BudgetExceeded, IndexError: as `class_mask`.
-            ValueError: arrays of different lengths.
-        """
-        n = configurations.shape[0]
-        if found.shape[0] != n:
-            raise ValueError("configurations and found must have the same length")
-        for i in range(n):
-            self.checked(configurations[i])
-        self.masks_of(configurations, found)
-
-    def masks_of(self, configurations, found):
-        """`new_mask` for each configuration; the lock is released at most once."""
-        kept = self.account.keep_lock()
-        try:
-            for i in range(found.shape[0]):
-                found[i] = self.mask_of(configurations[i])
-        finally:
-            self.account.retake_lock(kept)

@@ -14,10 +14,7 @@ the caller.
 
 from __future__ import annotations
 
-import contextlib
-
 import cython
-import numpy as np
 from cython.cimports.equivalence.arrays.records import empty
 from cython.cimports.equivalence.atomic import published
 from cython.cimports.equivalence.source_check import check_source
@@ -35,9 +32,7 @@ from cython.cimports.hybrid.classifier.rows import (
 )
 from cython.cimports.hybrid.classifier.step_cache import StepCache, following, following_at
 
-from equivalence import BudgetExceeded
 from equivalence.arrays.records import Kind
-from hybrid.values.mask_time import limited
 
 check_source(__name__)
 
@@ -284,45 +279,19 @@ class Lookup:
     def find_once(self):
         """Compute the masks and the steps of all nodes with known parents. Return whether any became
         known."""
-        masks: list = []
-        steps: list = []
+        is_found: cython.bint = False
         i: cython.Py_ssize_t
         for i in range(self.n_nodes):
             node = self.nodes[i]
-            follower = self.followers[node.sequence]
+            follower: CachedSequence = self.followers[node.sequence]
             if node.config > 0:
                 if node.source == 0:
-                    masks.append((follower, node.config))
+                    is_found |= source_of(follower.rows, node.config) != 0 or follower.mask_at(node.config)
             elif node.config == UNKNOWN and node.parent >= 0:
                 above = self.nodes[node.parent].config
                 if above > 0:
-                    steps.append((follower, above, node.token))
-        look_ahead_masks(masks)
-        is_found: cython.bint = False
-        for one, config, token in steps:
-            asked: CachedSequence = one
-            if token >= 0 and following(asked.steps, config, token) < 0:
-                is_found |= asked.step_of(config, token) >= 0
-            else:
-                is_found = True
-        for one, config in masks:
-            asked = one
-            is_found |= source_of(asked.rows, config) != 0 or asked.mask_at(config)
+                    if node.token >= 0 and following(follower.steps, above, node.token) < 0:
+                        is_found |= follower.step_of(above, node.token) >= 0
+                    else:
+                        is_found = True
         return is_found
-
-
-def look_ahead_masks(asked: list) -> None:
-    """Compute the class masks of pairs (follower, configuration), together for each session."""
-    by_session: dict = {}
-    for follower, config in asked:
-        by_session.setdefault(follower.session, []).append((follower, config))
-    for session, group in by_session.items():
-        follower = group[0][0]
-        if len(group) > 1 and follower.is_current(session):
-            configs = np.array([config for _, config in group], np.int64)
-            # if the tables are full or the time is over, each sequence handles that itself
-            with (
-                follower.classifier.lock, contextlib.suppress(BudgetExceeded),
-                limited(session.store.account, follower.mask_seconds),
-            ):  # fmt: skip
-                session.store.class_masks(configs, np.empty(len(group), np.int64))
