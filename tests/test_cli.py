@@ -138,6 +138,8 @@ def test_several_grammars_go_to_a_folder(vocabulary: str, grammars: list[str], t
         (["explain", "no/such/file.lark"], "there is no file 'no/such/file.lark'"),
         (["compile", "json.lark", "-o", "a"], "python -m hybrid grammars --show json.lark > json.lark"),
         (["classes", "OUT/a.lark"], "is in Lark's notation"),
+        (["classes", 'one ::= "a"'], "or pass --root 'one'"),
+        (["explain", "OUT/b.lark"], "pass --root 'one'"),
         (["try", "root ::= ("], "GrammarError"),
         (["classes", DIGITS, "--vocabulary", "no-such-file.npz"], "VocabularyError"),
         (["classes", DIGITS, "--relation", "sameness"], "must be 'acceptance' or 'displacement'"),
@@ -156,6 +158,7 @@ def test_refusals_say_why_and_end_with_status_2(
     arguments: list[str], message: str, vocabulary: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.lark").write_text('start: "a"')
+    (tmp_path / "b.lark").write_text('one: "a"')
     words = [word.replace("OUT", str(tmp_path)).replace("SPEC", vocabulary) for word in arguments]
     if words[0] != "inspect" and "--vocabulary" not in words:
         words += ["--vocabulary", vocabulary]

@@ -23,7 +23,7 @@ from equivalence.array_files import read_whole
 from hybrid import files as artifact
 from hybrid.api.compiler import GrammarCompiler
 from hybrid.api.parallel import Source
-from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file
+from hybrid.cli.grammar_source import BUILTIN_JSON, Named, is_file, message_of
 from hybrid.cli.vocabulary_spec import load_vocabulary
 from hybrid.compiled import CompiledGrammar
 from hybrid.explain.characters import shown
@@ -94,8 +94,7 @@ def compile_files(
                 if not many:
                     raise
                 failed += 1
-                what = f"{word}: {type(error).__name__}: {error}"
-                console.print(what, highlight=False, markup=False, style="red")
+                console.print(f"{word}: {message_of(error)}", highlight=False, markup=False, style="red")
                 continue
             _print_written(console, target, compiled)
     return failed

@@ -28,7 +28,7 @@ from equivalence.errors import NotInstalled
 from hybrid.cli.artifacts import SUFFIX, compile_files, inspect_file
 from hybrid.cli.explain_command import explain_grammar, print_classes
 from hybrid.cli.grammar_source import ALLOWED as GRAMMARS
-from hybrid.cli.grammar_source import COMPILED, read_grammar, read_named
+from hybrid.cli.grammar_source import COMPILED, message_of, read_grammar, read_named
 from hybrid.cli.shipped_grammars import shipped_grammar, shipped_grammars
 from hybrid.cli.try_command import try_grammar
 from hybrid.cli.vocabulary_spec import ALLOWED, load_vocabulary
@@ -226,7 +226,7 @@ def _errors_printed() -> Iterator[Console]:
         raise  # nobody reads what is printed
     except (HybridError, OSError) as error:
         # what was given may contain control sequences for terminals
-        lines = [shown(line, MOST_CHARACTERS) for line in f"{type(error).__name__}: {error}".splitlines()]
+        lines = [shown(line, MOST_CHARACTERS) for line in message_of(error).splitlines()]
         console.print("\n".join(lines), highlight=False, markup=False, style="red")
         raise typer.Exit(2) from error
 

@@ -28,6 +28,9 @@ COMPILED = f"A file in Lark's notation (.lark); {ALLOWED[0].lower()}{ALLOWED[1:]
 
 BUILTIN_JSON = "builtin:json"
 
+_ROOT_ARGUMENT = re.compile(r"pass (?:root_rule_name|start)=")
+"""What errors advise programs to pass, in place of the option ``--root``."""
+
 
 def read_grammar(text_or_file: str, root: str = "root", strict: bool = True) -> xgrammar.Grammar:
     """Parse a grammar or schema from a file or a text. JSON text is taken for a schema.
@@ -166,6 +169,11 @@ def _read(text_or_file: str) -> tuple[str, str | None]:
                 f"the schema {_short(text_or_file)} cannot be read: {fault_of(text) or error}"
             ) from error
         return text, None
+
+
+def message_of(error: Exception) -> str:
+    """What to print of an error."""
+    return f"{type(error).__name__}: {_ROOT_ARGUMENT.sub('pass --root ', str(error))}"
 
 
 def _short(text: str) -> str:
