@@ -14,6 +14,7 @@ import re
 from typing import NamedTuple
 
 from equivalence.bounded_cache import cached
+from hybrid.xgrammar.relaxed.patterns import Piece, split
 
 MOST_TIMES, MOST_STATES = 128, 50_000
 """A repeat of more times, or with more states, is counted and not expanded. If it is counted only because of
@@ -38,11 +39,8 @@ empty."""
 
 MOST = 1e12
 
-_QUANTIFIER = re.compile(r"(?:\{(?=\d|,\d)(\d{0,9})(,?)(\d{0,9})\}|([*+?]))[?+]?")
+_TIMES = re.compile(r"\{(\d{0,9})(,?)(\d{0,9})\}")
 _COUNTED = re.compile(r"(?:(?<=([)}?*+])))?\{(\d{0,9}),?(\d{0,9})\}")
-_CODE_POINT = re.compile(r"u\{[0-9A-Fa-f]+\}")
-_GROUP = re.compile(r"\?(?:P?<[A-Za-z_]\w*>|<?[=!]|[:>]|[a-zA-Z-]*:)")
-_CLASS = re.compile(r"\[(\^?)(\]?(?:\\.|[^\]\\])*)\]?", re.DOTALL)
 _RANGE = re.compile(r"(\\.|.)-(\\.|.)", re.DOTALL)
 
 
@@ -57,7 +55,7 @@ class Size(NamedTuple):
         skipped: squared lengths of runs of parts that may be skipped.
         counted: for repeats that are counted and not expanded, their squared times plus a fifth of their
             squared states.
-        length: number of characters that it reads; -1 if that varies.
+        varies: whether the number of characters that it reads varies.
         is_empty: whether it may read nothing.
     """
 
@@ -66,7 +64,7 @@ class Size(NamedTuple):
     weight: float
     skipped: float = 0.0
     counted: float = 0.0
-    length: float = 1.0
+    varies: bool = False
     is_empty: bool = False
 
 
@@ -77,12 +75,12 @@ class Bound(NamedTuple):
     skipped: float
 
 
-NOTHING = Size(0.0, 0.0, 0.0, length=0.0, is_empty=True)
+_NOTHING = Size(0.0, 0.0, 0.0, is_empty=True)
 _LITERAL = Size(1.0, 1.0, FEW)
 _FEW, _SOME, _MANY = Size(1.0, 1.0, FEW), Size(1.0, 1.0, SOME), Size(1.0, 1.0, WIDE)
 _ANY = Size(1.0, ANY_STATES, WIDE)
 _OTHER = Size(1.0, OTHER_STATES, FEW)
-_ESCAPES = {"d": _FEW, "s": _FEW, "w": _MANY, "D": _ANY, "S": _ANY, "W": _ANY}
+_LETTERS = {"\\d": _FEW, "\\s": _FEW, "\\w": _MANY, "\\D": _ANY, "\\S": _ANY, "\\W": _ANY, ".": _ANY}
 
 
 def size_bound(pattern: str) -> Bound | None:
@@ -111,120 +109,99 @@ def pattern_size(pattern: str) -> Size:
     outer: list[tuple[list[Size], list[Size]]] = []
     choices: list[Size] = []
     parts: list[Size] = []
-    at = 0
-    while at < len(pattern):
-        character = pattern[at]
-        at += 1
-        if character == "(":
-            found = _GROUP.match(pattern, at)
-            at = found.end() if found else at
+    is_repeated = False
+    for piece in [*split(pattern), *[Piece(")", "")] * pattern.count("(")]:  # groups may not be closed
+        if piece.kind == "quantifier" and parts:
+            if not (is_repeated and piece.text in "?+"):  # not greedy, or possessive
+                parts[-1] = _quantified(parts[-1], piece.text)
+        elif piece.kind == "(":
             outer.append((choices, parts))
             choices, parts = [], []
-            continue
-        if character == "|":
+        elif piece.kind == "|":
             choices.append(_sequence(parts))
             parts = []
-            continue
-        if character in "^$":
-            continue
-        if character == ")" and outer:
-            part = _choice([*choices, _sequence(parts)])
+        elif piece.kind == ")" and outer:
+            group = _choice([*choices, _sequence(parts)])
             choices, parts = outer.pop()
-        elif character == "[":
-            found = _CLASS.match(pattern, at - 1)
-            assert found is not None
-            part, at = _of_class(found[1], found[2]), found.end()
-        elif character == "\\":
-            found = _CODE_POINT.match(pattern, at)
-            part = _OTHER if found else _ESCAPES.get(pattern[at : at + 1], _LITERAL)
-            at = found.end() if found else at + 1
+            parts.append(group)
         else:
-            part = _ANY if character == "." else _LITERAL if character < "\x80" else _OTHER
-        while at < len(pattern) and (found := _QUANTIFIER.match(pattern, at)):
-            at = found.end()
-            part = _quantified(part, *found.groups())
-        parts.append(part)
-    while True:  # groups that are not closed
-        part = _choice([*choices, _sequence(parts)])
-        if not outer:
-            return part
-        choices, parts = outer.pop()
-        parts.append(part)
+            parts.append(_of_piece(piece))
+        is_repeated = piece.kind == "quantifier"
+    return _choice([*choices, _sequence(parts)])
 
 
-def _of_class(negation: str, inside: str) -> Size:
-    others = sum(character >= "\x80" for character in inside) + inside.count("\\u") + inside.count("\\x")
-    if negation or others or any(f"\\{kind}" in inside for kind in "DSW"):
+def _of_piece(piece: Piece) -> Size:
+    text = piece.text
+    if piece.kind not in ("character", "class"):  # an anchor, or an end without a beginning
+        return _NOTHING
+    if piece.kind == "character":
+        return _LITERAL if piece.character < "\x80" else _OTHER
+    if text[0] != "[":
+        return _LETTERS[text]
+    others = sum(character >= "\x80" for character in text) + text.count("\\u") + text.count("\\x")
+    if text[1:2] == "^" or others or any(f"\\{kind}" in text for kind in "DSW"):
         return _ANY._replace(states=ANY_STATES + others)
-    count = len(inside) + 62.0 * inside.count("\\w") + 9.0 * inside.count("\\d")
-    for first, last in _RANGE.findall(inside):
+    count = len(text) + 62.0 * text.count("\\w") + 9.0 * text.count("\\d")
+    for first, last in _RANGE.findall(text[1:-1]):
         count += max(ord(last[-1]) - ord(first[-1]), 0)
     return _MANY if count > MANY_CHARACTERS else _SOME if count > SOME_CHARACTERS else _FEW
 
 
-def _quantified(part: Size, low: str | None, comma: str | None, high: str | None, sign: str | None) -> Size:
-    if sign:
-        return _repeat(part, 1 if sign == "+" else 0, 1 if sign == "?" else None)
-    least = int(low or 0)
-    return _repeat(part, least, int(high) if high else None if comma else least)
+def _quantified(part: Size, text: str) -> Size:
+    if text in "*+?":
+        return _repeat(part, 1 if text == "+" else 0, 1 if text == "?" else None)
+    found = _TIMES.fullmatch(text)
+    if found is None:  # the converter will refuse it
+        return part
+    least = int(found[1] or 0)
+    return _repeat(part, least, int(found[3]) if found[3] else None if found[2] else least)
 
 
 def _repeat(part: Size, least: int, most: int | None) -> Size:
     times = float(max(least, 1) if most is None else max(most, least, 1))
-    is_counted = times > MOST_TIMES or part.states * times >= UNSURE * MOST_STATES
+    is_small = part.states * times < UNSURE * MOST_STATES
     counted = part.counted
-    if times > MOST_TIMES and part.states * times < UNSURE * MOST_STATES:
+    if times > MOST_TIMES and is_small:
         counted += times**2 + (part.states * times) ** 2 / 5
-    if is_counted:
+    if times > MOST_TIMES or not is_small:
         times = OPEN_TIMES
-    positions = part.positions * times
+    positions, skipped = part.positions * times, part.skipped * times
     varies = most != least
-    skipped = part.skipped * times
     if part.is_empty and times > 1:
         skipped = max(skipped, positions**2)
     elif varies:
         skipped = max(skipped, positions * times)
-    factor = 1.0
+    weight = part.weight * times
     if times > 1 or most is None:
-        factor = (AMBIGUOUS if part.length < 0 else 1.0) * (SKIPPED if part.is_empty else 1.0)
-    length = part.length * times if not varies and part.length >= 0 else -1.0
-    states, weight = part.states * times, part.weight * times * factor
-    return _capped(Size(positions, states, weight, skipped, counted, length, part.is_empty or least == 0))
-
-
-def _sequence(parts: list[Size]) -> Size:
-    """Compute the size of parts in a row. From each part of a run that may be skipped, the automaton has
-    edges to all later ones."""
-    skipped = run = 0.0
-    members = 0
-    for part in [*parts, _LITERAL]:
-        if part.is_empty:
-            run += part.positions
-            members += 1
-        elif members:
-            skipped += run**2 if members > 1 else 0.0
-            run, members = 0.0, 0
-        skipped += part.skipped
-    lengths = [part.length for part in parts]
-    return _summed(parts, skipped, -1.0 if min(lengths, default=0.0) < 0 else sum(lengths))._replace(
-        is_empty=all(part.is_empty for part in parts)
+        weight *= (AMBIGUOUS if part.varies else 1.0) * (SKIPPED if part.is_empty else 1.0)
+    is_empty = part.is_empty or least == 0
+    return _capped(
+        Size(positions, part.states * times, weight, skipped, counted, varies or part.varies, is_empty)
     )
 
 
+def _sequence(parts: list[Size]) -> Size:
+    """Compute the size of parts in a row. From each of those that may be skipped, the automaton may have
+    edges to all others."""
+    empty = [part.positions for part in parts if part.is_empty and part.positions]
+    skipped = sum(empty) ** 2 if len(empty) > 1 else 0.0
+    varies, is_empty = any(part.varies for part in parts), all(part.is_empty for part in parts)
+    return _summed(parts, skipped, varies, is_empty)
+
+
 def _choice(parts: list[Size]) -> Size:
-    lengths = {part.length for part in parts}
-    return _summed(
-        parts, sum(part.skipped for part in parts), lengths.pop() if len(lengths) == 1 else -1.0
-    )._replace(is_empty=any(part.is_empty for part in parts))
+    if len(parts) == 1:
+        return parts[0]
+    return _summed(parts, 0.0, True, any(part.is_empty for part in parts))
 
 
-def _summed(parts: list[Size], skipped: float, length: float) -> Size:
-    if not parts:
-        return NOTHING
-    positions, states, weight, counted = (sum(part[place] for part in parts) for place in (0, 1, 2, 4))
-    return _capped(Size(positions, states, weight, skipped, counted, length))
+def _summed(parts: list[Size], skipped: float, varies: bool, is_empty: bool) -> Size:
+    positions, states, weight, own, counted = (
+        float(sum(part[place] for part in parts)) for place in range(5)
+    )
+    return _capped(Size(positions, states, weight, own + skipped, counted, varies, is_empty))
 
 
 def _capped(size: Size) -> Size:
-    positions, states, weight, skipped, counted, length = (min(number, MOST) for number in size[:6])
-    return Size(positions, states, weight, skipped, counted, length, size.is_empty)
+    positions, states, weight, skipped, counted = (min(number, MOST) for number in size[:5])
+    return Size(positions, states, weight, skipped, counted, size.varies, size.is_empty)
