@@ -6,9 +6,6 @@ When: to see in production what is compiled repeatedly, which grammars fall back
 Limits: the counts start when the compiler is made, or the process starts or is forked. The times of single
 calls are in the log, on level DEBUG.
 
-When an event happens, it is only recorded. Recorded events are counted together, when the counts are read or
-there are more than `MOST_WAITING`. Counting each at once took 4% of the time to a median schema's first mask.
-
 Reasons contain numbers and parts of grammars, so their number would grow with the traffic. Therefore numbers
 and quoted names are removed from them, and only the first `MOST_NAMES` different ones are counted separately.
 """
@@ -34,9 +31,6 @@ MOST_NAMES = 64
 
 MOST_CHARACTERS = 160
 """Length of one reason."""
-
-MOST_WAITING = 32
-"""At most this many events are recorded and not counted yet."""
 
 OTHER = "other"
 
@@ -81,48 +75,48 @@ class Statistics:
 
     def reset(self) -> None:
         """Reset all counts: in a forked process they are the parent's."""
-        count_waiting()
         with _lock:
             self._begin()
 
     def count(self, event: str) -> None:
         """Count an event: a name of `snapshot`, with the prefix "memory_" or "disk_" if it belongs there."""
-        self._later(Statistics._count, event)
+        self._add_to_all(Statistics._count, event)
 
     def compiled(self, compiled: CompiledGrammar) -> None:
         """Count a grammar that was compiled."""
         labels = compiled.strategy, semantics_of(compiled)
-        self._later(Statistics._count_compiled, labels, compiled.reason, compiled.timings, compiled.schema)
+        reason, timings = compiled.reason, compiled.timings
+        self._add_to_all(Statistics._count_compiled, labels, reason, timings, compiled.schema)
 
     def loaded(self, compiled: CompiledGrammar) -> None:
         """Count a grammar that was read from disk."""
-        self._later(Statistics._count_seconds, compiled.timings)
+        self._add_to_all(Statistics._count_seconds, compiled.timings)
 
     def first_mask(self, labels: tuple[str, str], seconds: float) -> None:
         """Count the first mask of a grammar; the labels are its strategy and semantics."""
-        self._later(lambda of: of._first_mask.add(labels, seconds))
+        self._add_to_all(lambda of: of._first_mask.add(labels, seconds))
 
     def failed(self, error: Exception) -> None:
         """Count a compilation that failed."""
         name = type(error).__name__
-        self._later(lambda of: _add(of._errors, name, 1))
+        self._add_to_all(lambda of: _add(of._errors, name, 1))
         if isinstance(error, SchemaRefused):
             self.refused([error.keyword])
 
     def refused(self, keywords: Iterable[str]) -> None:
         """Count a schema that was refused because of these keywords."""
         known = keywords_of(keywords)
-        self._later(lambda of: of._refusals.update(known))
+        self._add_to_all(lambda of: of._refusals.update(known))
 
-    def _later(self, count: Callable[..., None], *arguments: Any) -> None:
-        """Put an event into `_waiting`."""
-        _waiting.append((count, self, arguments))
-        if len(_waiting) > MOST_WAITING:
-            count_waiting()
+    def _add_to_all(self, count: Callable[..., None], *arguments: Any) -> None:
+        """Count an event here and in the total."""
+        with _lock:
+            count(self, *arguments)
+            if self._total is not None:
+                count(self._total, *arguments)
 
     def count_relaxations(self) -> None:
         """Count what XGrammar leaves out of the schemas that were compiled since the last call."""
-        count_waiting()
         while True:
             with _lock:
                 if not self._unread:
@@ -134,7 +128,6 @@ class Statistics:
 
     def snapshot(self) -> dict[str, Any]:
         """A new dict with all counts."""
-        count_waiting()
         with _lock:
             events = self._events
             return {
@@ -161,7 +154,6 @@ class Statistics:
     def unread(self) -> int:
         """Number of schemas whose relaxations were not counted, because there were too many or they were too
         long."""
-        count_waiting()
         return self._events["unread"]
 
     # events are counted below, with the lock held
@@ -194,21 +186,6 @@ class Statistics:
 _lock = forks.registered(threading.RLock(), forks.Order.BRIEF)
 """Protects the counts of all statistics. It is reentrant, because the garbage collector may call code that
 counts."""
-
-_waiting: deque[tuple[Callable[..., None], Statistics, tuple[Any, ...]]] = deque()
-"""Events that happened and are not counted yet: how to count each, in which statistics and their
-total, and its data."""
-
-
-def count_waiting() -> None:
-    """Count all events that wait."""
-    with _lock:
-        while _waiting:
-            count, one, arguments = _waiting.popleft()
-            count(one, *arguments)
-            if one._total is not None:
-                count(one._total, *arguments)
-
 
 OF_PROCESS = Statistics()
 """The sums of all compilers of this process."""
