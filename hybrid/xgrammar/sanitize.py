@@ -216,51 +216,35 @@ def may_force_endless_text(serialized: dict[str, Any]) -> bool:
     be completed, and forced text is a part of that completion; unless it needs ids.
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
-    bodies = [rule[BODY] for rule in serialized[serial.RULES]]
-    root = serialized[serial.ROOT]
-    reached, pending = {root}, [bodies[root]]
-    seen: set[int] = set()
-    lacking: dict[int, int] = {}  # for each expression, how many others must end first
-    users: defaultdict[int, list[int]] = defaultdict(list)  # for each expression, those that contain it
-    callers: defaultdict[int, list[int]] = defaultdict(list)  # for each rule, the expressions that call it
+    rules, n = serialized[serial.RULES], len(starts)
+    waiting = [n + serialized[serial.ROOT]]  # numbers of expressions, and behind these, rules
+    lacking: dict[int, int] = {}  # for each one that is reached, how many of its parts must still end
+    users: defaultdict[int, list[int]] = defaultdict(list)  # for each one, those that contain or call it
     ended: list[int] = []
-    while pending:
-        expression = pending.pop()
-        if expression in seen:
+    while waiting:
+        one = waiting.pop()
+        if one in lacking:
             continue
-        seen.add(expression)
-        at = starts[expression]
-        kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
-        if kind in serial.TOKEN_TYPES:
-            return True
-        parts = body if kind in serial.WHOLES else ()
-        callees = serial.called_rules(kind, body)
+        if one >= n:
+            parts, lacking[one] = [rules[one - n][BODY]], 1
+        else:
+            at = starts[one]
+            kind, body = data[at], data[at + 2 : at + 2 + data[at + 1]]
+            if kind in serial.TOKEN_TYPES:
+                return True
+            parts = body if kind in serial.WHOLES else [n + rule for rule in serial.called_rules(kind, body)]
+            if kind == serial.CHOICES or (kind == serial.CLASS and body == [0]):
+                lacking[one] = 1  # of an empty class, there is none
+            else:
+                lacking[one] = 0 if kind == serial.REPEAT and body[1] == 0 else len(parts)
         for part in parts:
-            users[part].append(expression)
-        for callee in callees:
-            callers[callee].append(expression)
-            if callee not in reached:
-                reached.add(callee)
-                pending.append(bodies[callee])
-        pending += parts
-        lacking[expression] = 1 if kind == serial.CHOICES else len(parts) + len(callees)
-        if kind == serial.CLASS and body == [0]:
-            continue  # an empty class
-        if lacking[expression] == 0 or (kind == serial.REPEAT and body[1] == 0):
-            lacking[expression] = 0
-            ended.append(expression)
-    rules_of = defaultdict(list)
-    for rule in reached:
-        rules_of[bodies[rule]].append(rule)
-    ending: set[int] = set()
-    while ended:
-        expression = ended.pop()
-        freed = list(users[expression])
-        for rule in rules_of[expression]:
-            ending.add(rule)
-            freed += callers[rule]
-        for other in freed:
-            lacking[other] -= 1
-            if lacking[other] == 0:
-                ended.append(other)
-    return not reached <= ending
+            users[part].append(one)
+        waiting += parts
+        if lacking[one] == 0:
+            ended.append(one)
+    for one in ended:  # it grows
+        for user in users[one]:
+            lacking[user] -= 1
+            if lacking[user] == 0:
+                ended.append(user)
+    return any(number > 0 for one, number in lacking.items() if one >= n)
