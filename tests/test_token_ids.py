@@ -25,7 +25,6 @@ from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher,
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
 from hybrid.classifier.promotion import below_again
-from hybrid.files import can_be_written
 from hybrid.testing.mask_comparison import bits_of
 from tests.matchers import Sides, ids_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, walk
@@ -140,7 +139,6 @@ def test_classes_tell_named_ids_from_equal_texts() -> None:
 
 def test_what_names_ids_is_not_written(tmp_path: Path) -> None:
     ours, _ = compiled_both(of_format(TRIGGERED), strategy="classifier")
-    assert not can_be_written(ours)
     with pytest.raises(StrategyError, match="names token ids"):
         ours.save(tmp_path / "grammar")
     compiler = GrammarCompiler(VOCABULARY, strategy="classifier", cache_dir=tmp_path)

@@ -34,11 +34,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from equivalence import ArtifactError, HybridError, Vocabulary, forks
+from equivalence import ArtifactError, HybridError, StrategyError, Vocabulary, forks
 from equivalence.arguments import integer_from, path_of
 from equivalence.array_files import read_whole, write_whole
 from hybrid.compiled import CompiledGrammar
-from hybrid.files import can_be_written, from_bytes, to_bytes
+from hybrid.files import from_bytes, to_bytes
 from hybrid.files.container import VERSION
 from hybrid.values.budget import Budget
 from hybrid.values.version import __version__
@@ -172,11 +172,9 @@ class DiskCache:
 
     def keep(self, entry: bytes, compiled: CompiledGrammar) -> None:
         """Write a compiled grammar, if it can be written, and read with the same budget and limit."""
-        if not can_be_written(compiled):
-            return
         try:
             data = to_bytes(compiled, self._budget)
-        except ArtifactError as error:
+        except (ArtifactError, StrategyError) as error:
             logger.debug("a compiled grammar is not written: %s", error)
             return
         size = len(MAGIC) + KEY_BYTES + len(data)

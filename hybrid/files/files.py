@@ -72,12 +72,6 @@ def load(
         raise ArtifactError(f"{os.fspath(path)!r}: {error}") from error
 
 
-def can_be_written(compiled: CompiledGrammar) -> bool:
-    """Whether a compiled grammar can be written: it has a classifier, names no token ids, and needs no memory
-    of items and keys."""
-    return compiled.classifier is not None and compiled.classifier.by_text and compiled.places is None
-
-
 def to_bytes(compiled: CompiledGrammar, budget: Budget | None = None) -> bytes:
     """Return a compiled grammar as bytes. Equal grammars for one vocabulary give equal bytes.
 
