@@ -40,7 +40,8 @@ EQUIVALENCE_ORDER = (
 
 HYBRID_ORDER = (
     "values",
-    "json_schema, xgrammar",
+    "json_schema",
+    "xgrammar",
     "guard",
     "representatives",
     "classifier",

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
+from hybrid.json_schema.dialects import Dialect
 from hybrid.xgrammar.relaxed.kinds import ALL, covers, kind_of
 
 NUMBERS = frozenset({"integer", "number"})
@@ -58,20 +59,12 @@ LARGEST_COUNT = 2**31 - 1
 NEXT_TO = "is next to {0}: XGrammar reads only {0} and ignores this keyword"
 
 
-LATER: dict[str, frozenset[str]] = {
-    "draft-03": frozenset({"const", "propertyNames", "allOf", "anyOf", "oneOf"}),
-    "draft-04": frozenset({"const", "propertyNames"}),
-    "draft-06": frozenset(),
-    "draft-07": frozenset(),
-    "2019-09": frozenset(),
-}
-"""For each draft, the keywords that it does not have although XGrammar reads them, besides `NEWEST`."""
-
-NEWEST = frozenset({"prefixItems"})
-"""The keywords that only 2020-12 has."""
-
-NEW = frozenset({"unevaluatedItems", "unevaluatedProperties", "minContains"})
-"""The keywords that only 2019-09 and 2020-12 have."""
+LATER = frozenset(
+    {
+        "const", "propertyNames", "prefixItems", "unevaluatedItems", "unevaluatedProperties", "minContains",
+    }
+)  # fmt: skip
+"""The keywords that XGrammar reads although some drafts do not have them."""
 
 
 class Finding(NamedTuple):
@@ -94,14 +87,9 @@ class Finding(NamedTuple):
 gap, limit = partial(Finding, True), partial(Finding, False)
 
 
-def unknown_to(named: Any) -> frozenset[str]:
-    """Find the keywords that XGrammar reads although the draft that ``$schema`` names does not have them."""
-    if not isinstance(named, str):
-        return frozenset()
-    for draft, keywords in LATER.items():
-        if draft in named:
-            return keywords | NEWEST | (frozenset() if draft == "2019-09" else NEW)
-    return frozenset()
+def unknown_to(dialect: Dialect) -> frozenset[str]:
+    """Find the keywords that XGrammar reads although a draft does not have them."""
+    return LATER - dialect.keywords - ({"minContains"} if dialect.counts_contains else set())
 
 
 def permits_all(schema: Any) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from hybrid.json_schema.dialects import DIALECTS, draft_named
 from hybrid.xgrammar.relaxed.confused_parts import find_confused, is_typed, skipped_names
 from hybrid.xgrammar.relaxed.keywords import APPLIES, NEXT_TO, Finding, fits, is_idle, unknown_to
 from hybrid.xgrammar.relaxed.kinds import (
@@ -52,9 +53,6 @@ OTHER_PATH = (
 MORE = "there are more places, which are not listed because their pointers are too long"
 MOST_CHARACTERS = 4_000_000
 """The most characters of all pointers together: their number may grow with the square of the schema's."""
-
-ALONE = tuple(f"json-schema.org/draft-0{number}" for number in (3, 4, 6, 7))
-"""The drafts, as named by ``$schema``, in which keywords beside ``$ref`` have no meaning."""
 
 TAKEN: dict[str, frozenset[str]] = {
     "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
@@ -132,10 +130,10 @@ class Walk:
         self._strict_mode = strict_mode
         self._any_order = any_order
         named = root.get("$schema") if isinstance(root, dict) else None
-        self._alone = isinstance(named, str) and any(draft in named for draft in ALONE)
-        self._unknown = unknown_to(named)
-        self._has_counts = "minContains" not in self._unknown
-        self._kinds = Kinds(root, self._alone, "const" not in self._unknown)
+        dialect = draft_named(named) or DIALECTS["2020-12"]
+        self._alone, self._has_counts = dialect.ignores_ref_siblings, dialect.counts_contains
+        self._unknown = unknown_to(dialect)
+        self._kinds = Kinds(root, self._alone, "const" in dialect.keywords)
         self._found: dict[tuple[str, str], Relaxation] = {}
         self._waiting: list[tuple[Any, Path, str]] = [(root, None, "")]
         self._later: list[tuple[Any, Path, str]] = []
