@@ -5,8 +5,7 @@
 What: `ComponentMerging` gives equivalent states one class. It finds the strongly connected components of a
 graph, each after all components to which it leads, and `component_classes.py` gives them classes.
 When: called by `equivalence.network.state_merging`.
-Limits: if it is not certain that states of different classes are never equivalent, all classes are merged
-again (`equivalence.network.bisimulation`).
+Limits: those of `component_classes.py`.
 Source: Tarjan, Depth-first search and linear graph algorithms, 1972.
 """
 
@@ -82,8 +81,6 @@ class ComponentMerging:
             else:
                 above = self.path[self.depth - 1]
                 self.earliest[above] = min(self.earliest[above], self.earliest[s])
-        if not self.classes.is_certain:
-            self.classes.merge_all()
 
     def visit(self, s):
         """Append a state to the path."""

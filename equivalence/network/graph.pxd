@@ -26,7 +26,6 @@ cdef class Graph:
     cdef SortedSet codes
     cdef Interned keys
 
-    cdef Py_ssize_t byte_before(self, Py_ssize_t s, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t named(self, Py_ssize_t target, Py_ssize_t s, Py_ssize_t own) noexcept nogil
     cdef Py_ssize_t write_key(self, Py_ssize_t s, Py_ssize_t own) except -1 nogil
     cdef Py_ssize_t write_calls(self, Py_ssize_t s, Py_ssize_t own, Py_ssize_t at) except -1 nogil

@@ -80,11 +80,6 @@ class Graph:
             self.shift += 1
         self.keys.clear(n + 2)
 
-    def byte_before(self, s, i):
-        """A byte that leads to the i-th successor of a state; -1 if a call leads there."""
-        k = self.edge_starts[s] + i
-        return self.edges[k].first if k < self.edge_starts[s + 1] else -1
-
     def named(self, target, s, own):
         """The name of a successor of a state; `own`, unless it is -1, replaces the state's own name."""
         name = self.name[target]

@@ -12,7 +12,6 @@ cdef class Signatures:
     cdef Account account
     cdef GraphPartition partition
     cdef readonly Py_ssize_t n_blocks
-    cdef readonly bint is_divided
     cdef unsigned long long[::1] signatures, following
     cdef Py_ssize_t[::1] left
     cdef Py_ssize_t n_left

@@ -5,8 +5,8 @@
 What: `Signatures` divides the states of a graph into blocks, so that states of equal behaviour are always in
 one block. In most graphs each state is alone in its block after a few rounds. `refine` splits the others
 until the states of each block behave equally.
-When: for each larger component of `equivalence.network.component_merging`, which also finds equal components
-by them; and for all classes if its result is not certain.
+When: for each larger component of `equivalence.network.component_classes`, which also finds equal components
+by them.
 Limits: before `refine`, states of one block need not behave equally, because the number of steps is limited
 (`MOST_ROUNDS`), and hashes may collide. Indices are not checked.
 
@@ -47,7 +47,6 @@ class Signatures:
     Attributes:
         n_blocks: number of blocks.
         partition: splits blocks further; None otherwise.
-        is_divided: whether each state is alone in its block.
         signatures: for each state, the signature of the present round.
         following: the signatures of the next round.
         left, group: the states that are not alone, and the number of the group of each.
@@ -96,7 +95,6 @@ class Signatures:
             n_singletons = self.name_singletons(n_rounds)
             if self.n_left == 0 or (n_singletons == 0 and self.n_groups == before):
                 break
-        self.is_divided = self.n_left == 0
         # the groups are the other blocks
         for i in range(self.n_left):
             b = self.n_blocks + self.group[i]
@@ -110,7 +108,7 @@ class Signatures:
             BudgetExceeded: the deadline has passed.
         """
         self.divide()
-        if not self.is_divided:
+        if self.n_left > 0:
             with cython.gil:
                 self.partition = GraphPartition(self.graph, self.account)
             self.n_blocks = self.partition.refine(self.n_blocks, None)

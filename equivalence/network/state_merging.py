@@ -3,7 +3,7 @@
 """Merging states that read the same texts, whatever rules they are in.
 
 What: `StateMerging` makes the network of classes of states. States that only tail call a rule are replaced by
-its first state. Then `minimise` finds the coarsest bisimulation (`equivalence.network.component_merging`).
+its first state. Then `minimise` finds bisimilar states (`equivalence.network.component_merging`).
 When: called only by `equivalence.network.pipeline`, once for each grammar.
 Limits: indices in the arrays are not checked, because `equivalence.network.subsets` has made them.
 """
@@ -225,7 +225,7 @@ class StateMerging:
             graph.calls[k].back = self.representative_of[self.calls[k].back]
 
     def minimise(self):
-        """Compute the coarsest bisimulation of the states that can be reached from the root."""
+        """Find a bisimulation of the states that can be reached from the root."""
         if self.all_counted > 0:
             self.number_bounds()
         self.make_graph(self.graph)
