@@ -42,7 +42,8 @@ TOKENS = [piece.encode() for piece in PIECES] + [b"\xc3", b"\xa9a", b"\xa9", b"a
 
 SIZES = (
     "classes.explore.FIRST_NODES", "classes.explore.FIRST_LISTS", "classes.items.FIRST_ITEMS",
-    "classes.items.FIRST_ROWS", "walks.suffix_twins.FIRST_LISTS", "walks.walks.FIRST_ROWS",
+    "classes.items.FIRST_ROWS", "walks.merging.FIRST_LISTS", "walks.suffix_twins.FIRST_LISTS",
+    "walks.walks.FIRST_ROWS",
 )  # fmt: skip
 """Names of the constants for initial table sizes."""
 

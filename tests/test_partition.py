@@ -1,6 +1,6 @@
 """The parts of the partition against plain dictionaries and sets.
 
-What: colors; queries, sets of blocks, splitting and merging together; all on random inputs that make the
+What: colors; queries, sets of blocks and merging together; all on random inputs that make the
 tables grow. What they charge to an account, and that they stop when asked.
 When: after any change of these modules.
 Limits: the shapes of the inputs are random, not those of any grammar; `test_classes` checks whole
@@ -25,7 +25,7 @@ from equivalence.classes.block_sets import outright_sets
 from equivalence.classes.class_merging import merge_classes
 from equivalence.classes.colors import color_queries
 from equivalence.classes.queries import FIRST, find_queries
-from equivalence.classes.refinement import split_classes
+from equivalence.walks.merging import Rounds
 from tests.limits import stopped, within
 
 pytestmark = pytest.mark.kernels
@@ -100,21 +100,19 @@ def found_sets(found: SimpleNamespace, account: Account) -> tuple[NDArray[np.int
     return outright_sets(found.first_byte, found.block_starts, found.range_starts, found.ranges, account)
 
 
-def split(found: SimpleNamespace, sets: Any, words: Any, account: Account) -> tuple[NDArray[np.int32], int]:
-    return split_classes(sets, len(words), found.first_byte, found.event_starts, found.events, account)
-
-
 def merged(found: SimpleNamespace, account: Account, colors: Any = None, queries: Any = None) -> Any:
     """Return the whole partition; every query has its own color unless `colors` is given."""
     queries = found_queries(found, account) if queries is None else queries
     sets, words = found_sets(found, account)
-    classes, n_classes = split(found, sets, words, account)
     if colors is None:
         colors = np.arange(queries.count)
-    first_byte, events = found.first_byte, found.events
-    return merge_classes(
-        classes, n_classes, sets, words, first_byte, events, found, queries, colors, found, account
-    )
+    n_events = np.diff(found.event_starts)
+    rounds = Rounds(
+        found.first_byte, np.zeros(len(sets), np.int64), sets, words, found.block_starts[None],
+        found.user_starts[None], found.users, np.repeat(np.arange(len(n_events)), n_events),
+        found.events[: found.event_starts[-1]],
+    )  # fmt: skip
+    return merge_classes(rounds, queries, colors, found, account)
 
 
 def rows_of(starts: Integers, rows: Integers, i: int) -> list[tuple[int, int]]:
@@ -128,11 +126,10 @@ def belows_of(found: SimpleNamespace, context: int) -> list[int]:
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_needed_is_kept_and_paid_for(name: str) -> None:
     found = explored(*SHAPES[name])
-    accounts = [Account() for _ in range(3)]
+    accounts = [Account() for _ in range(2)]
     queries = found_queries(found, accounts[0])
     sets, words = found_sets(found, accounts[1])
-    classes, _ = split(found, sets, words, accounts[2])
-    kept = [queries.nbytes, sets.nbytes + words.nbytes, classes.nbytes]
+    kept = [queries.nbytes, sets.nbytes + words.nbytes]
     assert [account.taken for account in accounts] == kept
     # the tables grow
     assert (name == "many queries") == (queries.count > FIRST)
@@ -165,7 +162,6 @@ def test_classes_that_contexts_treat_alike_are_merged(name: str, n_colors: int) 
             if any(feature):
                 treated[group].append((context, "all" if set(feature) == {1} else tuple(feature)))
     result = merged(found, Account(), colors)
-    # numbers follow the order of the classes before the merge, not the order of groups
     pairs = {(tuple(spelled), int(number)) for spelled, number in zip(treated, result, strict=True)}
     assert len({spelled for spelled, _ in pairs}) == len({number for _, number in pairs}) == len(pairs)
     assert all((number < 0) == (not spelled) for spelled, number in pairs)
@@ -282,17 +278,15 @@ def test_nothing_to_color() -> None:
 def parts(name: str) -> list[Callable[[Account], Any]]:
     """Each part of the partition on the same input."""
     found = explored(*SHAPES[name])
-    sets, words = found_sets(found, Account())
     return [
         lambda account: found_queries(found, account).lists(),
         lambda account: found_sets(found, account),
-        lambda account: split(found, sets, words, account),
         lambda account: merged(found, account),
         lambda account: color_queries(*items(5, 300, 50), False, account),
     ]
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(4))
 def test_all_parts_stop_where_the_bytes_end_and_when_they_are_asked_to(part: int) -> None:
     call = parts("many queries")[part]
     roomy = call(Account())

@@ -37,8 +37,9 @@ from equivalence.trie import Trie
 from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import mark_pending, strings_of
 from equivalence.walks.follow import Follow, follow_of
+from equivalence.walks.merging import Rounds
 from equivalence.walks.outcomes import Walked, first_outcomes
-from equivalence.walks.suffix_twins import Rounds, rewrite_outcomes, twins_of
+from equivalence.walks.suffix_twins import rewrite_outcomes, twins_of
 from equivalence.walks.walks import Walks
 
 Integers = NDArray[np.int64]
@@ -212,8 +213,9 @@ def _suffix_twins(
     """
     account: Account = space.account
     wanted = np.zeros(len(trie.suffix_parent), np.uint8)
-    seen = n_suffixes = n_blocks = n_users = n_sets = 0
+    seen = n_suffixes = n_blocks = n_users = n_sets = passing = 0
     rounds: list[Rounds] = []
+    numbers: list[NDArray[np.int32]] = []
     while mark_pending(outcomes, seen, wanted, trie.suffix_parent):
         # walking these suffixes finds other pending suffixes, which are walked in the next round
         seen = outcomes.count
@@ -233,14 +235,17 @@ def _suffix_twins(
         # the arrays that are kept are copied, and counted as part of the round
         account.claim(0, account.taken - before + walked.ranges.nbytes + walked.events.nbytes + nodes.nbytes)
         n_here = len(walked.event_starts) - 1
+        numbers.append(suffixes)
         rounds.append(Rounds(
-            suffixes, np.full(len(suffixes), len(rounds)), range_sets + np.int32(n_sets), words,
-            walked.block_starts[None] + n_blocks, walked.user_starts[None] + n_users,
+            trie.suffix_byte[suffixes], np.full(len(suffixes), len(rounds)), range_sets + np.int32(n_sets),
+            words, walked.block_starts[None] + n_blocks, walked.user_starts[None] + n_users,
             walked.users + np.array([0, n_blocks]),
             np.repeat(np.arange(n_blocks, n_blocks + n_here), np.diff(walked.event_starts)),
             walked.events[: walked.event_starts[-1]] + np.array([n_suffixes, 0]),
         ))  # fmt: skip
-        account.claim(2 * array_bytes(rounds[-1]))  # twice: they are copied when the rounds are joined
+        size = 2 * (array_bytes(rounds[-1]) + suffixes.nbytes)  # twice: they are copied to join the rounds
+        account.claim(size)
+        passing += size
         n_suffixes += len(suffixes)
         n_blocks += n_here
         n_users += len(walked.users)
@@ -254,7 +259,6 @@ def _suffix_twins(
         one._replace(words=np.pad(one.words, ((0, 0), (0, width - one.words.shape[1])))) for one in rounds
     ]
     joined = Rounds(*(np.concatenate(column) for column in zip(*padded, strict=True)))
-    twin = twins_of(joined, trie.suffix_byte, outcomes, account)
-    for one in rounds:
-        account.claim(0, 2 * array_bytes(one))
+    twin = twins_of(joined, np.concatenate(numbers), len(trie.suffix_parent), outcomes, account)
+    account.claim(0, passing)
     return twin

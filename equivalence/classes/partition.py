@@ -20,12 +20,12 @@ from equivalence.arrays.account import Account
 from equivalence.classes.block_sets import outright_sets
 from equivalence.classes.class_merging import merge_classes
 from equivalence.classes.explore import Capacity, Exploration, array_bytes, out_of_bytes
-from equivalence.classes.refinement import split_classes
 from equivalence.deadline import Deadline
 from equivalence.network import Network
 from equivalence.runs import ClassRuns
 from equivalence.runs.boundaries import divide_into_runs
 from equivalence.trie import Trie
+from equivalence.walks.merging import Rounds
 
 PHASE = "the partition"
 
@@ -42,8 +42,8 @@ def partition_runs(
     """Compute the class of each run of groups, numbered from 0 without gaps; -1: no context accepts it.
 
     Neighbouring groups that no range and no event separates are one run. All further steps only look at runs;
-    a schema has a few thousand. First, the runs of each first byte are split by the blocks of this byte. Then
-    classes that all contexts treat the same are merged, whatever their first bytes.
+    a schema has a few thousand. Runs that all contexts treat the same are one class, whatever their first
+    bytes.
 
     Args:
         byte_starts: int64[257], the first group of each first byte.
@@ -68,11 +68,10 @@ def _partition(
         walked.ranges[:n_ranges], walked.events[:n_events], byte_starts, trie.first_byte
     )
     range_sets, words = outright_sets(first_byte, walked.block_starts, walked.range_starts, ranges, account)
-    classes, n_classes = split_classes(
-        range_sets, len(words), first_byte, walked.event_starts, events, account
-    )
-    result = merge_classes(
-        classes, n_classes, range_sets, words, first_byte, events, walked, found.queries, found.colors,
-        network.below(), account,
+    owners = np.repeat(np.arange(len(walked.event_starts) - 1), np.diff(walked.event_starts))
+    rounds = Rounds(
+        first_byte, np.zeros(len(first_byte), np.int64), range_sets, words, walked.block_starts[None],
+        walked.user_starts[None], walked.users, owners, events,
     )  # fmt: skip
+    result = merge_classes(rounds, found.queries, found.colors, network.below(), account)
     return ClassRuns(starts, result)

@@ -5,8 +5,7 @@
 What: `twins_of` compares the results of walks over suffixes. `rewrite_outcomes` replaces each suffix by its
 twin, which turns thousands of outcomes into some hundreds.
 When: in explorations with many outcomes, between the walk over the vocabulary and the walks below it.
-Limits: suffixes are compared exactly, by what all contexts of their first byte do with them. The account
-pays for lists.
+Limits: those of `equivalence.walks.merging`, which compares suffixes.
 
 What an outcome leaves to be read is shorter, and a shorter suffix has a smaller number. So suffixes are
 processed in the order of their numbers, and compared by outcomes that are already rewritten.
@@ -14,7 +13,7 @@ processed in the order of their numbers, and compared by outcomes that are alrea
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import cython
 import numpy as np
@@ -22,55 +21,30 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.sorting import insert_sorted
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.equivalence.walks.merging import Merging
 from cython.cimports.equivalence.walks.outcomes import outcome_of
 from numpy.typing import NDArray
 
-from equivalence.arrays.grouping import grouped
+from equivalence.walks.merging import Rounds
 
 check_source(__name__)
-
-Integers = NDArray[np.int64]
 
 NOTHING, OUTRIGHT = 0, 1
 """The outcomes that always exist."""
 
 FIRST_LISTS = 4096
-"""Lists of each kind that fit at first."""
-
-
-class Rounds(NamedTuple):
-    """R walks over suffixes, one after another, each with its own blocks and users.
-
-    Attributes:
-        suffixes: int32[n], the suffixes that were walked, each in one round.
-        round_of: int64[n], their rounds.
-        range_sets: int32[n], the blocks of its first byte that read a suffix completely, as a row of `words`.
-        words: int64[sets, 1 + words], the first byte, then words of 32 bits: bit i stands for the i-th block.
-        block_starts, user_starts: int64[R, 257], where the blocks, and the users, of each first byte start.
-        users: int64[u, 2], rows (symbol, block).
-        owners, events: int64[e] and int64[e, 2], the block of each event, and its row (place in `suffixes`,
-            outcome).
-    """
-
-    suffixes: NDArray[np.int32]
-    round_of: Integers
-    range_sets: NDArray[np.int32]
-    words: Integers
-    block_starts: Integers
-    user_starts: Integers
-    users: Integers
-    owners: Integers
-    events: Integers
+"""Rewritten outcomes that fit at first."""
 
 
 def twins_of(
-    rounds: Rounds, first_byte: NDArray[np.uint8], outcomes: Interned, account: Account
+    rounds: Rounds, suffixes: NDArray[np.int32], n_suffixes: int, outcomes: Interned, account: Account
 ) -> NDArray[np.int32]:
     """For each suffix, a suffix that reads the same on every symbol.
 
     Args:
         rounds: the walks; `outcomes` leave no suffixes to be read that were not walked.
-        first_byte: uint8[S], the first byte of each suffix.
+        suffixes: int32[n], the suffixes that were walked, each in one round.
+        n_suffixes: the number of all suffixes.
         outcomes: the outcomes that `rounds` refers to.
         account: pays for the result, which is kept, and for temporary lists.
 
@@ -81,9 +55,9 @@ def twins_of(
         BudgetExceeded: no bytes left, or told to stop.
     """
     taken = account.taken
-    twin = np.full(len(first_byte), -1, np.int32)
-    search = Twins(rounds, first_byte, Rewriting(outcomes, twin, account), account)
-    search.find(np.argsort(rounds.suffixes))
+    twin = np.full(n_suffixes, -1, np.int32)
+    search = Twins(rounds, suffixes, Rewriting(outcomes, twin, account), account)
+    search.find(np.argsort(suffixes))
     account.claim(0, account.taken - taken - twin.nbytes)
     return twin
 
@@ -169,95 +143,31 @@ class Rewriting:
 
 @cython.final
 @cython.cclass
-class Twins:
+class Twins(Merging):
     """The comparison of suffixes.
 
-    Each suffix has two descriptions: one by the blocks of its first byte, which is short and mostly known
-    already; and only if it is not known, one by all symbols, which decides whether suffixes of other bytes
-    and rounds are equal.
-
     Attributes:
-        event_starts, places: for each suffix the rows of its events, in the order of their blocks.
-        by_block: lists [round and first byte, set of blocks that read it completely, (block, outcome) ...].
-        class_of: for each of these, the number of its list in `full`.
-        full: lists [(symbol, what it does) ...].
-        example: for each of these, the suffix that represents all.
-        value: what the blocks of the current first byte do: 0: they reject, 1: they read completely,
-            otherwise 2 plus an outcome.
+        suffixes: int32, the strings.
+        example: for each list in `full`, the suffix that represents all; -1: none yet.
     """
 
-    def __init__(self, rounds: Any, first_byte: Any, rewriting: Rewriting, account: Account) -> None:
-        n = len(rounds.suffixes)
-        widest = int(np.diff(rounds.block_starts, axis=1).max(initial=0))
-        account.claim(20 * n + 4 * len(rounds.events) + 8 * widest)
-        self.account = account
+    def __init__(self, rounds: Any, suffixes: Any, rewriting: Rewriting, account: Account) -> None:
+        Merging.__init__(self, rounds, account)
+        account.claim(4 * len(suffixes))
         self.rewriting = rewriting
-        self.suffixes = rounds.suffixes
-        self.first_byte = first_byte
-        self.round_of = rounds.round_of
-        self.range_sets = rounds.range_sets
-        self.words = rounds.words
-        self.block_starts = rounds.block_starts
-        self.user_starts = rounds.user_starts
-        self.users = rounds.users
-        self.by_block = Interned(min(n, FIRST_LISTS), 16, account=account)
-        self.full = Interned(min(n, FIRST_LISTS), 16, account=account)
-        self.class_of = np.zeros(n, np.int64)
-        self.example = np.zeros(n, np.int32)
-        self.value = np.zeros(widest, np.int64)
-        self.owners, self.events = rounds.owners, rounds.events
-        self.event_starts, self.places = grouped(rounds.events[:, 0].astype(np.int32), n)
+        self.suffixes = suffixes
+        self.example = np.full(len(suffixes) + 1, -1, np.int32)
 
     def find(self, order):
         """Find the twin of each suffix, in the order of their numbers."""
         with cython.nogil:
             for i in range(order.shape[0]):
-                self.account.check()
-                place = order[i]
-                n = self.by_block.count
-                listed = self.list_by_block(place)
-                if listed == n:
-                    self.class_of[listed] = self.list_in_full(place)
-                self.rewriting.twin[self.suffixes[place]] = self.example[self.class_of[listed]]
+                suffix = self.suffixes[order[i]]
+                number = self.number(order[i])
+                if self.example[number] < 0:
+                    self.example[number] = suffix
+                self.rewriting.twin[suffix] = self.example[number]
 
-    def list_by_block(self, place):
-        """The number of the list of what blocks do with a suffix."""
-        begin = self.event_starts[place]
-        n_own = self.event_starts[place + 1] - begin
-        at = self.by_block.room(2 + 2 * n_own)
-        byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
-        self.by_block.pool[at] = 256 * self.round_of[place] + byte
-        self.by_block.pool[at + 1] = self.range_sets[place]
-        for k in range(n_own):
-            event = self.places[begin + k]
-            self.by_block.pool[at + 2 + 2 * k] = self.owners[event]
-            self.by_block.pool[at + 3 + 2 * k] = self.rewriting.number_of(self.events[event, 1])
-        return self.by_block.intern(2 + 2 * n_own)
-
-    def list_in_full(self, place):
-        """The number of the list of what all symbols do with a suffix. If it is new, the suffix represents
-        it."""
-        byte: cython.Py_ssize_t = self.first_byte[self.suffixes[place]]
-        turn = self.round_of[place]
-        first_block = self.block_starts[turn, byte]
-        words = self.range_sets[place]
-        for i in range(self.block_starts[turn, byte + 1] - first_block):
-            self.value[i] = (self.words[words, 1 + (i >> 5)] >> (i & 31)) & 1
-        for k in range(self.event_starts[place], self.event_starts[place + 1]):
-            event = self.places[k]
-            self.value[self.owners[event] - first_block] = 2 + self.rewriting.number_of(self.events[event, 1])
-        begin = self.user_starts[turn, byte]
-        end = self.user_starts[turn, byte + 1]
-        start = self.full.room(2 * (end - begin))
-        at = start
-        for u in range(begin, end):
-            value = self.value[self.users[u, 1] - first_block]
-            if value:
-                self.full.pool[at] = self.users[u, 0]
-                self.full.pool[at + 1] = value
-                at += 2
-        n = self.full.count
-        number = self.full.intern(at - start)
-        if number == n:
-            self.example[number] = self.suffixes[place]
-        return number
+    def renamed(self, outcome):
+        """The number of the rewritten outcome."""
+        return self.rewriting.number_of(outcome)
