@@ -15,7 +15,7 @@ edges, while the alphabet of a pattern has twenty classes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -219,10 +219,51 @@ def words(texts: Iterable[str]) -> Automaton:
     return minimal(rows, [node in ends for node in range(len(nodes))])
 
 
-def without(language: Automaton, texts: Collection[str]) -> Automaton:
-    """Return a language without some texts, in time linear in their characters."""
-    most = language.n_states + sum(map(len, texts)) + 2  # beginnings of the texts, and all states after them
-    return difference(language, words(texts), most)
+def without(language: Automaton, texts: Iterable[str]) -> Automaton:
+    """Return a language without some texts, in time linear in their characters. For one text, a difference of
+    terms takes twice as long, and most schemas that combine languages need this."""
+    # nodes of a trie of the texts that the language contains; each is a copy of the state that it reaches
+    of = [0]
+    children: list[dict[int, int]] = [{}]
+    ends: set[int] = set()
+    for text in texts:
+        check_deadline()
+        if not language.contains(text):
+            continue
+        node = 0
+        for letter in text:
+            code = ord(letter)
+            child = children[node].get(code)
+            if child is None:
+                child = children[node][code] = len(of)
+                of.append(language.step(of[node], code))
+                children.append({})
+            node = child
+        ends.add(node)
+    if not ends:
+        return language
+    n = len(of)  # the nodes are numbered before the states
+    behind = [tuple([(low, high, n + target) for low, high, target in row]) for row in language.rows]
+    rows = [
+        _rerouted(behind[of[node]], below) if below else behind[of[node]]
+        for node, below in enumerate(children)
+    ]
+    accepting = [language.accepting[of[node]] and node not in ends for node in range(n)]
+    return minimal([*rows, *behind], [*accepting, *language.accepting])
+
+
+def _rerouted(row: Row, below: dict[int, int]) -> Row:
+    """Return the edges of a state, with new targets for single characters."""
+    found = []
+    for low, high, target in row:
+        for code in sorted(code for code in below if low <= code <= high):
+            if code > low:
+                found.append((low, code - 1, target))
+            found.append((code, code, below[code]))
+            low = code + 1
+        if low <= high:
+            found.append((low, high, target))
+    return tuple(found)
 
 
 @cached(1024)
