@@ -51,7 +51,8 @@ from bench.peers.elsewhere import Peer as Elsewhere
 from bench.peers.llguidance import Peer, beginning_of, is_installed
 from bench.picture import pyplot
 from bench.reporting.answers import publish
-from bench.reporting.requests import between_other_work, draw_first_masks
+from bench.reporting.plots import draw_first_masks
+from bench.reporting.requests import between_other_work
 from bench.request import Request, Start, hybrid_start, plain_start, run_document
 from bench.schema_rows import JSON_SCHEMA, NOT_ALIKE, Row, summarise
 from bench.server_times import clock_cost

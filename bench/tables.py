@@ -1,7 +1,7 @@
-"""Tables of a report, and short numbers.
+"""Tables of a report: cells with marks, and short numbers.
 
-What: `Table` is what every page shows, and what commands print; `together` writes several numbers, and each
-unit once.
+What: `Table` and `Cell` are what every page shows, and what commands print; `together` writes several
+numbers, and each unit once.
 When: in `bench.reporting.answers` and the modules beside it.
 Limits: three digits of each number.
 """
@@ -19,16 +19,31 @@ from rich.text import Text
 from bench.report import readable, say
 
 
-def cell(value: Any) -> str:
+@dataclass(frozen=True)
+class Cell:
+    """A text; `look` is ``"best"``, ``"behind"`` (a peer is ahead of us), ``"bad"`` or ""."""
+
+    text: str
+    look: str = ""
+
+
+def cell(value: Any, look: str = "") -> Cell:
     """Format a value: a number of something with commas, a float as seconds, None as ``-``."""
+    if isinstance(value, Cell):
+        return value
     if isinstance(value, float):
-        return readable(value)
-    return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+        return Cell(readable(value), look)
+    return Cell("-" if value is None else f"{value:,}" if isinstance(value, int) else str(value), look)
+
+
+def errors(count: int) -> Cell:
+    """Return a cell with a number that should be 0."""
+    return cell(count, "bad" if count else "best")
 
 
 @dataclass
 class Table:
-    """A table; values in its rows become texts (`cell`).
+    """A table; values in its rows become cells (`cell`).
 
     Attributes:
         told: sentences below it.
@@ -48,7 +63,7 @@ class Table:
     def only(self, *names: str) -> Table:
         """Return the table with only the rows that have these first cells, in this order; missing rows are
         skipped."""
-        by_name = {row[0]: row for row in self.rows}
+        by_name = {row[0].text: row for row in self.rows}
         return replace(self, rows=[by_name[name] for name in names if name in by_name])
 
     def print(self, console: Console) -> None:
@@ -57,7 +72,7 @@ class Table:
         for number, name in enumerate(self.columns):
             shown.add_column(name, justify="right" if number else "left", overflow="fold")
         for row in self.rows:
-            shown.add_row(*(Text(one) for one in row))
+            shown.add_row(*(Text(one.text) for one in row))
         console.print(shown)
         for line in (*self.told, *filter(None, [self.note])):
             say(console, line)

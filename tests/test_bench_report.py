@@ -1,4 +1,5 @@
-"""The report: all questions on tiny inputs, its page, stored records, differences between records.
+"""The report: all questions on tiny inputs, the page in a browser, stored records, differences between
+records.
 
 What: jobs run in this process on small grammars, without the parts that start other processes; one real job
 shows how failures are reported.
@@ -22,8 +23,9 @@ from bench.reporting.standings import OURS, Standing
 from bench.schema_rows import JSON_SCHEMA
 from bench.tables import together
 from tests.benches import WorkerHere, run, vocabulary_with, write_schemas
+from tests.browser import needs_browser, shown
 
-pytest.importorskip("matplotlib", reason="the README has a picture; pip install 'equimask[bench]'")
+pytest.importorskip("matplotlib", reason="pages have pictures; pip install 'equimask[bench]'")
 
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -158,15 +160,16 @@ def test_records_are_not_made_twice(made: Path) -> None:
     assert len({name.split("-")[0] for name in ran}) == 18  # kinds of jobs
 
 
-def test_the_page_has_tables(made: Path) -> None:
-    page = (made / "out" / "report.md").read_text()
-    assert page == (made / "page.md").read_text()
-    assert HOSTILE not in page
-    for word in ("no documents for the grammar sql", "builtin:json", "pair", "starting-tiny did not end"):
+def test_the_page_has_tables_and_pictures(made: Path) -> None:
+    page = (made / "out" / "report.html").read_text()
+    assert HOSTILE not in page and "&lt;img src=x" in page
+    for word in ("no documents for the grammar sql", "builtin:json", "pair"):
         assert word in page
-    assert re.search(r"all records, [1-9][0-9,]* masks were\ncompared, with 0 differences", page)
-    for section in page.split("\n## ")[1:]:
-        assert section.count("\n| ") > 1 or "not in a quick report" in section
+    assert re.search(r"<b>0</b><span>differences from XGrammar in [1-9][0-9,]* masks", page)
+    for section in re.findall(r'<section id="question-.*?</section>', page, re.DOTALL):
+        assert section.count("<td") > 4 or "not in a quick report" in section
+    assert page.count("<svg") >= 5 and "<script" not in page
+    assert "http:" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
 
 
 def test_pages_are_rendered_again(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +237,7 @@ def test_a_record_is_filled_in_parts(made: Path, tmp_path: Path, monkeypatch: py
     assert "fuzz: done" in result.output and "tags-tiny: done" in result.output
     assert "scaling" not in result.output
     assert (tmp_path / "out" / "records" / "scaling.json").read_bytes() == before
-    assert "Growth with the vocabulary" in (tmp_path / "out" / "report.md").read_text()
+    assert "Growth with the vocabulary" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_what_a_quick_report_asks() -> None:
@@ -249,6 +252,13 @@ def test_what_a_quick_report_asks() -> None:
 def test_markdown_shows_texts_as_they_are() -> None:
     assert markdown.plain("a|b\n<img>") == "a\\|b &lt;img&gt;"
     assert (together([1.2e-3, 7.9e-3, 1.3]), together([1e-6, None])) == ("1.2 / 7.9 ms / 1.3 s", "1 us / -")
+
+
+@needs_browser
+def test_a_browser_shows_it(made: Path, tmp_path: Path) -> None:
+    page = shown(made / "out" / "report.html", tmp_path)
+    assert page.count("<path") > 20 and page.count("<tr") > 20
+    assert all("<td" in table for table in re.findall(r"<table.*?</table>", page, re.DOTALL))
 
 
 def test_a_job_that_fails_says_why(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_rows_and_requests_of_all_engines_are_in_the_record(run_schemas: Ran) ->
     assert same == spreads[f"first mask, {JSON_SCHEMA}"] and same["count"] == 4
     table = new_schemas("made", record)
     words = f"to the first mask: {JSON_SCHEMA} on the same schemas"
-    (told,) = (row for row in table.rows if row[0] == words)
+    (told,) = ([cell.text for cell in row] for row in table.rows if row[0].text == words)
     assert told[1] == told[2] == "" != told[3] and f" of {JSON_SCHEMA} " in " ".join(table.told)
     assert JSON_SCHEMA not in shared_times(record, "first_mask")
 

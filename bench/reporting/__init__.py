@@ -2,6 +2,7 @@
 
 `inputs` is what a user passes, `questions` says which benchmarks answer which question, and `jobs` runs them
 and keeps their records. `answers` makes tables from records, with `requests`, `grammars`, `others` and
-`as_written`; each command prints those of its record. `facts` collects everything, and `markdown` writes the
-page and the README's numbers. `command` is the command line; `differences` compares two records.
+`as_written`; each command prints those of its record. `plots` makes pictures; `facts` collects everything.
+`page` writes HTML, and `markdown` the page of the documentation and the README's numbers. `command` is the
+command line; `differences` compares two records.
 """

@@ -23,8 +23,8 @@ from bench.reporting.grammars import often, often_lark
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
 from bench.reporting.requests import at_once, between_other_work, new_schemas
-from bench.reporting.standings import OURS, Record, Standing, of_record, records
-from bench.tables import Table, size
+from bench.reporting.standings import OURS, Record, Standing, of_record, records, standings
+from bench.tables import Cell, Table, cell, errors, size
 from bench.workloads import short_name
 
 Own = Sequence[tuple[str, Record]]
@@ -32,16 +32,22 @@ Own = Sequence[tuple[str, Record]]
 
 
 def versus(rows: Sequence[Standing]) -> Table:
-    """Make a table of standings."""
+    """Make a table of standings, marking the best engine and the rows in which we are behind."""
     engines = list(dict.fromkeys(name for row in rows for name in row.values))
     engines.sort(key=lambda name: (name != OURS, name))
-    lines = [[row.where, row.what, *map(row.values.get, engines), row.verdict] for row in rows]
-    return Table("Side by side, less is better", ["where", "what", *engines, "ahead"], lines)
+    lines = []
+    for row in rows:
+        line: list[Any] = [row.where, row.what]
+        for name in engines:
+            look = "best" if row.ahead == name else "behind" if name == OURS and row.is_behind else ""
+            line.append(cell(row.values.get(name), look if name in row.values else ""))
+        lines.append([*line, Cell(row.verdict, "behind" if row.is_behind else "")])
+    return Table("Side by side, less is better", ["where", "what", *engines, "ahead"], lines, is_long=True)
 
 
 def answer(question: Question, done: Mapping[str, Done]) -> list[Table]:
     """Return the tables of a question."""
-    found: list[Table] = []
+    found = [versus(standings(question, done))]
     for kind in question.kinds:
         if own := list(records(question, done, kind)):
             found += tables_of(kind, own)
@@ -93,7 +99,7 @@ def _equal_tables(own: Own) -> Iterator[Table]:
     rows = [
         [
             *(name, line["kind"], line["grammars"], line["refused"], line["masks"]),
-            *(line["differences"], f"{line['contradictions']:,} in {line['contradicted_masks']:,}"),
+            *(errors(line["differences"]), f"{line['contradictions']:,} in {line['contradicted_masks']:,}"),
         ]
         for name, record in own
         for line in record["summary"]
@@ -119,11 +125,11 @@ def _build_tables(own: Own) -> Iterator[Table]:
     for name, record in own:
         if (summary := record.get("summary")) is None:
             why = record["refusals"][0].splitlines()[0][:200]
-            passing.append([name, "refused", why, ""])
+            passing.append([name, Cell("refused", "bad"), why, ""])
             continue
         rows += [_building(name, way, found) for way, found in summary.get("building", {}).items()]
         full = f"{sum(row['complete'] for row in record['rows']):,} of {len(record['rows']):,}"
-        wrong = summary["differences"] + summary["our_differences"]
+        wrong = errors(summary["differences"] + summary["our_differences"])
         passing.append([name, full, summary["masks"] + summary["our_masks"], wrong])
     yield Table("Building a grammar, equimask", _BUILDING, rows)
     note = "A sample may be cut off, and passes to its end then only if it might end there."
@@ -141,8 +147,8 @@ def _lark_tables(own: Own) -> Iterator[Table]:
             good = f"{row['followed'] - len(row['failed']):,} of {row['followed']:,}"
             judged, peer = row["judged"], row.get("llguidance", {}).get("refusal")
             passing.append([
-                name, good, row["tokens"], judged["refused"],
-                len(judged["unsound"]), judged["allowed"], len(judged["undecided"]),
+                name, Cell(good, "bad" if row["failed"] else ""), row["tokens"], judged["refused"],
+                errors(len(judged["unsound"])), judged["allowed"], len(judged["undecided"]),
                 peer.splitlines()[0][:80] if peer else None if peer is None else "takes it",
             ])  # fmt: skip
     columns = ["where", "files x 2 that pass", "tokens", "refused, judged", "wrong"]
@@ -168,7 +174,8 @@ def _class_tables(own: Own) -> Iterator[Table]:
             rows.append([
                 row["vocabulary"], row["name"], row["classes"], row["cpu_seconds"],
                 size(row["memory"], digits=1), moved.get("classes"), ours, found,
-                theirs, None if not lies else "yes" if lies["refines"] else "no",
+                cell(theirs, "best" if ours and theirs and theirs < ours else ""),
+                None if not lies else "yes" if lies["refines"] else Cell("no", "bad"),
             ])  # fmt: skip
         for name, found in record.get("schemas", {}).items():
             summary, shares = found["summary"], ("p50", "p90", "p99")
@@ -214,7 +221,9 @@ def _strategy_tables(own: Own) -> Iterator[Table]:
     rows = []
     for name, record in own:
         for count, one in record["summary"].items() if record["rows"] else ():
-            rows.append([name, int(count), *one["seconds"].values(), f"{one['auto_to_best']:.2f}"])
+            best = min(one["seconds"], key=lambda way: one["seconds"][way])
+            times = (cell(value, "best" if way == best else "") for way, value in one["seconds"].items())
+            rows.append([name, int(count), *times, f"{one['auto_to_best']:.2f}"])
     note = 'What "auto" costs beside the best of our own strategies; CPU time, all schemas together.'
     columns = ["where", "documents", "auto", "classifier", "representatives", "engine", "plain XGrammar"]
     columns.append("auto / best of ours")

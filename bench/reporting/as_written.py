@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bench.json_schema.engines import ENGINES
-from bench.tables import Table, percentiles
+from bench.tables import Cell, Table, percentiles
 
 Record = Mapping[str, Any]
 
@@ -56,20 +56,25 @@ def maskbench(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
 
 
 def _lines(one: Record, quick: bool) -> dict[str, Any]:
-    """Return the rows of one engine, by their titles."""
+    """Return the rows of one engine, by their titles. Cells that should be 0 are marked as bad if they are
+    not."""
+
+    def bad(count: int, more: str = "") -> Cell:
+        return Cell(f"{count:,}{more}", "bad" if count else "")
+
     outcomes = one["outcomes"]
     ended = sum(outcomes.get(word, 0) for word in ("over time", "over memory", "crashed"))
     checks = {
-        "masks without a token": one["dead_ends"],
-        "tokens that mask and matcher judge differently": one["unlike"],
+        "masks without a token": bad(one["dead_ends"]),
+        "tokens that mask and matcher judge differently": bad(one["unlike"]),
     }
     return {
         "schemas": one["schemas"],
         "refused": outcomes.get("refused", 0),
-        "never ends, too large, crashes": ended,
-        "errors while reading": one["failed"],
-        "a valid instance cannot be written": f"{one['schemas_refusing']:,} ({one['valid_refused']:,})",
-        "an invalid one can": f"{one['schemas_accepting']:,} ({one['invalid_accepted']:,})",
+        "never ends, too large, crashes": bad(ended),
+        "errors while reading": bad(one["failed"]),
+        "a valid instance cannot be written": bad(one["schemas_refusing"], f" ({one['valid_refused']:,})"),
+        "an invalid one can": bad(one["schemas_accepting"], f" ({one['invalid_accepted']:,})"),
         "the same, where nothing is said to be left out": one["schemas_accepting_silently"],
         "all as the schema says": one["right"],
         "valid instances asked for": one["valid"],
@@ -113,9 +118,9 @@ def _labels(record: Record) -> str:
     return f"{len(wrong):,} labels differ from the verdict of jsonschema, which counts: {named}{more}."
 
 
-def _verdicts(counts: Any) -> str:
-    """Return the numbers of tests of one engine."""
+def _verdicts(counts: Any) -> Cell:
+    """Return a cell with the tests of one engine, marked as bad if some are wrong."""
     own = list(counts)
     right, wrong, refused = (sum(one[key] for one in own) for key in ("right", "wrong", "refused"))
     refused += sum(one["ended"] for one in own)
-    return f"{right:,} / {wrong:,} / {refused:,}"
+    return Cell(f"{right:,} / {wrong:,} / {refused:,}", "bad" if wrong else "best" if not refused else "")

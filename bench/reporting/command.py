@@ -2,8 +2,8 @@
 pages.
 
 What: `report` runs the benchmarks of `bench.reporting.questions` one after the other, equality first, and
-keeps ``records/*.json`` in a folder. `page` measures nothing. Both write ``report.md`` there from all records
-in the folder, and, if asked for, the same page elsewhere and the numbers of a README.
+keeps ``records/*.json`` in a folder. `page` measures nothing. Both write ``report.html`` there from all
+records in the folder, and, if asked for, Markdown and the numbers of a README.
 When: to reproduce what the README says, on a quiet machine; in several runs with ``--only``.
 Limits: the page lists what is missing (peers, schemas, documents). Records with the same arguments and
 sources are not made again; delete them to measure once more.
@@ -20,15 +20,14 @@ import typer
 from rich.console import Console
 
 from bench import options, picture, report, workloads
-from bench.reporting import facts, jobs, markdown, questions
+from bench.reporting import facts, jobs, markdown, page, plots, questions
 from bench.reporting.inputs import FULL, QUICK, Inputs, limited
-from bench.reporting.requests import draw_first_masks
 from equivalence.array_files import write_whole
 
 SHIPPED_VOCABULARY = "tekken"
 
 MarkdownOption = Annotated[
-    Path | None, typer.Option("--markdown", help="Another file for the page.", dir_okay=False)
+    Path | None, typer.Option("--markdown", help="A Markdown file for the page, too.", dir_okay=False)
 ]
 ReadmeOption = Annotated[
     Path | None,
@@ -110,15 +109,11 @@ def command(
     if only is None:
         missing = {one.letter: one.missing for one in asked}
         found = [replace(one, missing=missing[one.letter]) for one in found]
-    told = facts.gather(found, known)
+    told = facts.gather(found, known, questions.missing_peers())
     write(console, out, told, markdown_file, readme)
-    failed = [one for one in done.values() if one.status != 0]
-    for one in failed:
-        report.say(console, f"did not end well: {one.name}")
-        for line in one.said:
-            report.say(console, f"    {line}")
-    for line in questions.missing_peers():
-        report.say(console, line)
+    failed = [name for name, one in done.items() if one.status != 0]
+    for name in failed:
+        report.say(console, f"did not end well: {name}")
     if told.differences or failed:
         raise typer.Exit(1)
 
@@ -143,10 +138,10 @@ def check_pages(readme: Path | None) -> None:
     """Raise errors now that would otherwise come only after all measurements.
 
     Raises:
-        ValueError: a README has no markers, or matplotlib is missing, which draws its picture.
+        ValueError: matplotlib is missing, or a README has no markers.
     """
+    picture.pyplot()
     if readme is not None:
-        picture.pyplot()
         text = readme.read_text(encoding="utf-8")
         if markdown.BEGIN not in text or markdown.END not in text:
             raise ValueError(f"{readme.name} has not the lines {markdown.BEGIN!r} and {markdown.END!r}")
@@ -155,14 +150,14 @@ def check_pages(readme: Path | None) -> None:
 def write(
     console: Console, folder: Path, told: facts.Facts, markdown_file: Path | None, readme: Path | None
 ) -> None:
-    """Write ``report.md``, and all pages that are asked for."""
-    pages = {folder / "report.md": markdown.render(told)}
+    """Write ``report.html``, and all pages that are asked for."""
+    pages = {folder / "report.html": page.render(told)}
     if markdown_file is not None:
-        pages[markdown_file] = pages[folder / "report.md"]
+        pages[markdown_file] = markdown.render(told)
     if readme is not None:
         pages[readme] = markdown.put_into(readme.read_text(encoding="utf-8"), told)
         if told.headline.schemas is not None:
-            draw_first_masks(readme.parent / markdown.FIRST_MASK, told.headline.schemas)
+            plots.draw_first_masks(readme.parent / markdown.FIRST_MASK, told.headline.schemas)
     for path, text in pages.items():
         write_whole(path, text.encode("utf-8", "replace"))
     names = ", ".join(str(path) for path in pages)

@@ -9,16 +9,16 @@ Limits: records of several machines may be in one folder; each section names the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench import report
-from bench.reporting import requests
+from bench.reporting import plots, requests
 from bench.reporting.answers import answer
 from bench.reporting.jobs import Done
 from bench.reporting.questions import Question
 from bench.reporting.standings import CLOSE, OURS, Standing, records, standings
-from bench.tables import Table
+from bench.tables import Cell, Table
 
 Record = Mapping[str, Any]
 
@@ -36,14 +36,15 @@ class Made:
 
 @dataclass(frozen=True)
 class Section:
-    """The answer to one question; `failures` are jobs that failed."""
+    """The answer to one question; `failures` are jobs that failed, with their last output."""
 
     letter: str
     title: str
     tables: Sequence[Table]
+    pictures: Sequence[plots.Picture]
     made: Sequence[Made] = ()
     missing: Sequence[str] = ()
-    failures: Sequence[str] = ()
+    failures: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -86,6 +87,7 @@ class Facts:
         when: rows of "when to use what".
         behind: where a peer is ahead of us.
         n_standings: number of rows that compare us with a peer.
+        warnings: missing peers, and how to install them.
     """
 
     machines: Sequence[str]
@@ -97,20 +99,21 @@ class Facts:
     n_standings: int
     sections: Sequence[Section]
     headline: Headline
+    warnings: Sequence[str]
 
     def section(self, name: str) -> Section:
         """Return the section of a question, given its letter or "equality"."""
         return next(one for one in self.sections if one.name == name)
 
 
-def gather(asked: Sequence[Question], done: Mapping[str, Done]) -> Facts:
+def gather(asked: Sequence[Question], done: Mapping[str, Done], warnings: Sequence[str] = ()) -> Facts:
     """Collect the content of pages about these records."""
     rows = [row for one in asked for row in standings(one, done)]
     sections = [
         Section(
-            one.letter, one.title, answer(one, done),
+            one.letter, one.title, answer(one, done), plots.pictures(one, done),
             [made(job.name, done[job.name].record) for job in one.jobs if done[job.name].record], one.missing,
-            [job.name for job in one.jobs if done[job.name].status != 0],
+            {job.name: done[job.name].said for job in one.jobs if done[job.name].status != 0},
         )
         for one in asked
     ]  # fmt: skip
@@ -122,7 +125,7 @@ def gather(asked: Sequence[Question], done: Mapping[str, Done]) -> Facts:
     machines = sorted({one.machine for section in sections for one in section.made})
     return Facts(
         machines, packages, masks, differences, when_to_use(rows), behind,
-        sum(row.ratio is not None for row in rows), sections, headline(asked, done),
+        sum(row.ratio is not None for row in rows), sections, headline(asked, done), warnings,
     )  # fmt: skip
 
 
@@ -212,13 +215,19 @@ def when_to_use(rows: Sequence[Standing]) -> Table:
         leaders = sorted({row.ahead or "nobody clearly" for row in own})
         peers = sorted({name for row in own for name in row.values} - {OURS})
         same = sorted(row.values[OURS] / row.values["XGrammar"] for row in own if row.values.get("XGrammar"))
+        look = "behind" if behind > len(own) / 2 else "best" if leaders == [OURS] else ""
         found.append([
-            situation, what, ", ".join(peers), ", ".join(leaders), _factor(ratios[len(ratios) // 2]),
-            _factor(same[len(same) // 2]) if same else None, f"{behind} of {len(own)}",
+            situation, what, ", ".join(peers), Cell(", ".join(leaders), look),
+            Cell(_factor(ratios[len(ratios) // 2]), look), _factor(same[len(same) // 2]) if same else None,
+            Cell(f"{behind} of {len(own)}", "behind" if behind else ""),
         ])  # fmt: skip
+    note = (
+        "Medians over vocabularies and grammars, against the best of the peers in each row. First find your "
+        "situation, then see whether its row is green; amber says that a peer is ahead there."
+    )
     columns = ["for", "what counts", "peers measured", "ahead", "equimask, next to the best peer"]
     columns += ["next to XGrammar (same masks)", "a peer is ahead in"]
-    return Table("", columns, found)
+    return Table("", columns, found, note)
 
 
 def _factor(ratio: float) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from bench.report import readable
-from bench.tables import Table, size
+from bench.tables import Table, errors, size
 from bench.workloads import short_name
 
 Record = Mapping[str, Any]
@@ -84,7 +84,7 @@ def often_lark(own: Sequence[tuple[str, Record]]) -> Iterator[Table]:
             ["compiling, CPU time", *(float(np.median(one["cpu"])) if one else "" for one in built)],
             ["artefact", *(size(one.get("artefact"), 1 << 10) or "" for one in built)],
             ["files that pass, cut twice", *passing],
-            ["refused tokens that Lark takes", *(f"{len(row['judged']['unsound']):,}" for row in rows)],
+            ["refused tokens that Lark takes", *(errors(len(row["judged"]["unsound"])) for row in rows)],
         ]
         columns = ["means (p99)", *(name for name, _ in taken)]
         note = "llguidance's lexer differs from Lark's, so its masks mean something else."

@@ -1,7 +1,7 @@
 """A report in Markdown: a page of the documentation, and the numbers of the README.
 
 What: `render` fills the template ``page.md``; `put_into` renders ``readme.md`` between two markers of a text.
-When: in ``python -m bench report`` and ``python -m bench page``.
+When: in ``python -m bench page DIR --markdown docs/measurements.md --readme README.md``.
 Limits: names of schemas and grammars, and the output of programs, are untrusted: `plain` removes what
 Markdown or HTML could interpret. Both templates use the same tables, so each number of the README is also on
 the page.
@@ -13,11 +13,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from bench.report import readable
 from bench.reporting.facts import Facts
+from bench.reporting.page import HERE, environment
 from bench.tables import Table
-
-HERE = Path(__file__).parent
 
 BEGIN = "<!-- measured: rendered by `python -m bench page`, see bench/reporting/readme.md -->"
 END = "<!-- end of measured -->"
@@ -35,25 +33,16 @@ def plain(text: object) -> str:
 def as_text(table: Table) -> str:
     """Write a table in Markdown, with the sentences below it."""
     head = f"| {' | '.join(map(plain, table.columns))} |\n|{'---|' * len(table.columns)}"
-    lines = [f"| {' | '.join(plain(cell) for cell in row)} |" for row in table.rows]
+    lines = [f"| {' | '.join(plain(cell.text) for cell in row)} |" for row in table.rows]
     told = [f"- {plain(line)}." for line in table.told]
     return "\n".join([head, *lines, *(["", *told] if told else [])])
 
 
 def _filled(name: str, facts: Facts) -> str:
-    import jinja2  # takes 50 ms, and is needed only here
-
-    own = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    own.filters |= {
-        "plain": plain,
-        "table": as_text,
-        "numbers": lambda table: as_text(replace(table, told=())),
-        "seconds": readable,
-        "times": lambda value: readable(value, "x"),
-        "count": lambda value: f"{value:,}",
-    }
+    own = environment(autoescape=False, keep_trailing_newline=True)
+    own.filters["plain"] = plain
+    own.filters["table"] = as_text
+    own.filters["numbers"] = lambda table: as_text(replace(table, told=()))
     text = own.from_string((HERE / name).read_text(encoding="utf-8")).render(facts=facts)
     return re.sub(r"\n{3,}", "\n\n", text)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.report import readable
 from bench.reporting.standings import TAGS
-from bench.tables import Table, percentiles, size, together, versioned
+from bench.tables import Table, errors, percentiles, size, together, versioned
 
 Record = Mapping[str, Any]
 Own = Sequence[tuple[str, Record]]
@@ -132,7 +132,7 @@ def fuzz(name: str, record: Record) -> Table:
                 by_kind[row["kind"]][what] += row.get(what, 0)
     rows = [
         [
-            *(kind, one["cases"], one["masks"], one["wrong bits"], one["other errors"]),
+            *(kind, one["cases"], one["masks"], errors(one["wrong bits"]), errors(one["other errors"])),
             one["contradictions"],
         ]
         for kind, one in sorted(by_kind.items())
@@ -158,7 +158,7 @@ def tags(name: str, record: Record) -> Table:
             for side in (0, 1):
                 seconds = [row[what][side] * unit for row in own]
                 line.append(together((float(np.median(seconds)), max(seconds))))
-        line += [sum(row["masks"] for row in own), sum(row["differences"] for row in own)]
+        line += [sum(row["masks"] for row in own), errors(sum(row["differences"] for row in own))]
         rows.append(line)
     times = [one for *_, title in TAGS for one in (title, "XGrammar")]
     columns = ["tools", "tags", *times, "masks", "differences"]
@@ -240,7 +240,7 @@ def choices(name: str, record: Record) -> Table:
 def healing(name: str, record: Record) -> Table:
     """Make a table of masks after healed prompts."""
     rows = [
-        [row["grammar"], row["strategy"], row["masks"], row["different"],
+        [row["grammar"], row["strategy"], row["masks"], errors(row["different"]),
          percentiles(row["new"]), percentiles(row["kept"])]
         for row in record["rows"]
     ]  # fmt: skip
@@ -252,7 +252,7 @@ def invasive(name: str, record: Record) -> Table:
     """Make a table of tokens of texts that masks forbid."""
     rows = [
         [row["grammar"], row["masks of"], row["documents"], row["left"], row["steps"],
-         row["masked"]]
+         errors(row["masked"]) if row["masks of"].startswith("ours") else row["masked"]]
         for row in record["rows"]
     ]  # fmt: skip
     columns = ["grammar", "masks of", "documents", "left early", "steps", "own tokens masked"]
@@ -270,7 +270,7 @@ def traffic(name: str, record: Record) -> Table:
         ["masks compared, differences", f"{record['masks']:,}, {record['differences']:,}"],
         ["resident memory, at most", size(record["resident_bytes"])],
         ["its growth over the second half", None if slope is None else f"{slope:,.0f} bytes a request"],
-        ["failures", len(record["wrong"])],
+        ["failures", errors(len(record["wrong"]))],
     ]
     return Table("Mixed traffic on eight threads", ["what", "seen"], rows)
 
@@ -282,6 +282,6 @@ def killed(name: str, record: Record) -> Table:
         ["processes killed, while they wrote", f"{record['kills']:,}, {record['while_writing']:,}"],
         ["grammars made / found", f"{made:,} / {found:,}"],
         ["entries left, loaded with the right masks", f"{record['entries']:,}, {record['loaded']:,}"],
-        ["damaged or wrong", record["damaged"] + len(record["wrong"])],
+        ["damaged or wrong", errors(record["damaged"] + len(record["wrong"]))],
     ]
     return Table("Processes killed at random", ["what", "seen"], rows)

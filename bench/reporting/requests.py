@@ -1,7 +1,7 @@
 """Tables of new JSON schemas: one by one, many at once, with cold caches; and where peers are ahead.
 
 What: `new_schemas`, `at_once` and `between_other_work` make a table of a record of `bench.schemas`; `ahead`
-says in words where a peer is ahead. `draw_first_masks` draws the times to the first mask.
+says in words where a peer is ahead.
 When: in ``python -m bench report`` and for the README's numbers.
 Limits: an engine's numbers are for the schemas that it accepts; some rows, which say so, have our numbers for
 the same schemas. A lead of less than `CLOSE` counts as none.
@@ -10,12 +10,10 @@ the same schemas. A lead of less than `CLOSE` counts as none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from bench import picture
 from bench.report import readable
-from bench.reporting.standings import CLOSE, time_of
+from bench.reporting.standings import CLOSE
 from bench.schema_rows import JSON_SCHEMA, OURS, OWN
 from bench.tables import Table, percentiles, versioned
 
@@ -153,13 +151,3 @@ def between_other_work(name: str, record: Record) -> Table:
     columns = ["cold caches (warm)", *(versioned(one, record) for one in engines)]
     note = f"Medians of calls whose answer is known, {count:,} masks with cold caches of each engine."
     return Table(f"{name}: calls between other work", columns, rows, note)
-
-
-def draw_first_masks(path: Path, record: Record) -> None:
-    """Draw the times to the first mask of each engine."""
-    times: dict[str, list[float]] = {}
-    for row in record["rows"]:
-        for engine, one in row["requests"].items() if not row["differences"] else ():
-            if (seconds := time_of(one, "first_mask")) is not None:
-                times.setdefault(engine, []).append(seconds)
-    picture.draw(path, times, f"New JSON schemas, {len(record['rows']):,} of them")

@@ -151,7 +151,7 @@ def test_a_short_run_finds_nothing(kind: str) -> None:
     assert not fuzzer.found, fuzzer.found[0]["text"]
     assert fuzzer.cases == len(cases) and fuzzer.sum("masks") > 100
     table = others.fuzz("fuzz", fuzzer.record())
-    assert [row[0] for row in table.rows] == [kind]
+    assert [row[0].text for row in table.rows] == [kind]
 
 
 # ---- processes
