@@ -78,8 +78,8 @@ LATE_IDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", LATE_IDS.values(), ids=LATE_IDS)
 def test_integers_of_all_kinds_are_ids(matcher: GrammarMatcher, value: Any) -> None:
-    """`config << bits | id` used to be computed in the 8 bits of the id, and a stop id in a tensor was not
-    recognised."""
+    """`configuration << bits | id` used to be computed in the 8 bits of the id, and a stop id in a tensor
+    was not recognised."""
     for _ in range(300):
         assert matcher.accept_token(np.uint8(A))
     assert BatchGrammarMatcher.batch_accept_token([matcher, matcher.fork()], [value, value]) == [True, True]

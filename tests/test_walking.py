@@ -47,15 +47,15 @@ def walked_of(ebnf: str, vocabulary: Vocabulary) -> Classifier:
     return Classifier(walk_tables(network, vocabulary), None, vocabulary, LIMIT)
 
 
-def row_of(classifier: Classifier, config: int) -> list[int]:
+def row_of(classifier: Classifier, configuration: int) -> list[int]:
     """Return the ids that the mask of a configuration allows."""
     session, vocabulary = classifier.session, classifier.vocabulary
     rows = session.rows_for(vocabulary.stop_token_ids)
-    if not rows.knows(config):
-        mask = session.store.class_mask(config)
-        rows.make(config, mask, mask, session.store.masks)
+    if not rows.knows(configuration):
+        mask = session.store.class_mask(configuration)
+        rows.make(configuration, mask, mask, session.store.masks)
     words = np.zeros((vocabulary.size + 31) // 32, np.uint32)
-    rows.copy(config, words)
+    rows.copy(configuration, words)
     return ids_of(words, vocabulary.size)
 
 
@@ -63,14 +63,14 @@ def walk(classifier: Classifier, ebnf: str, choose: Any, texts: int, steps: int)
     """Compare masks with the reference's along texts of chosen tokens; return how many."""
 
     def begin() -> Any:
-        config = classifier.session.start
+        configuration = classifier.session.start
 
         def read(token: int) -> bool:
-            nonlocal config
-            config = classifier.step(classifier.session, config, token)
-            return config > 0
+            nonlocal configuration
+            configuration = classifier.step(classifier.session, configuration, token)
+            return configuration > 0
 
-        return lambda: row_of(classifier, config), read
+        return lambda: row_of(classifier, configuration), read
 
     return agree_with_the_reference(begin, ebnf, classifier.vocabulary, choose, texts, steps)
 
@@ -300,11 +300,11 @@ def test_a_comparison_that_had_no_memory_is_made_later(monkeypatch: pytest.Monke
     ebnf = KEYS[2][0]
     vocabulary = vocabulary_of([bytes([c]) for c in b"<>;nameb x01"] + [b"na", b"me>", b"nbsp>x", b"n;"])
     classifier = walked_of(ebnf, vocabulary)
-    config = classifier.step(classifier.session, classifier.session.start, 0)
+    configuration = classifier.step(classifier.session, classifier.session.start, 0)
     with monkeypatch.context() as patched:
         patched.setattr("hybrid.classifier.delta_walker.np", SimpleNamespace(empty=fail, int64=np.int64))
         with pytest.raises(MemoryError):
-            row_of(classifier, config)
+            row_of(classifier, configuration)
     walk(classifier, ebnf, random.Random(0).choice, 6, 8)
     assert classifier.session.store.summariser.n_compared > 0
 
@@ -338,8 +338,8 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
     ebnf = 'root ::= TagDispatch(("</t>", x), excludes=("</u>"))\nx ::= "a"'
     classifier = walked_of(ebnf, vocabulary)
     session = classifier.session
-    config = session.store.advance_text(session.start, begun)
-    assert row_of(classifier, config) == list(range(vocabulary.size))
+    configuration = session.store.advance_text(session.start, begun)
+    assert row_of(classifier, configuration) == list(range(vocabulary.size))
     assert classifier.session.store.summariser.n_entered < 200
     # as classes are found
     classes = compute_classes(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
@@ -353,8 +353,8 @@ def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bound
     classifier = walked_of('root ::= [a-z]{0,2000} "\\""', vocabulary)
     walker = classifier.session.store.summariser
     start = classifier.session.start
-    for config in (start, classifier.step(classifier.session, start, 0)):
-        assert len(row_of(classifier, config)) == vocabulary.size - 1
+    for configuration in (start, classifier.step(classifier.session, start, 0)):
+        assert len(row_of(classifier, configuration)) == vocabulary.size - 1
     assert walker.n_entered < vocabulary.size // 4
 
 

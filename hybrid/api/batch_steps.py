@@ -54,7 +54,7 @@ def stage_classes(
             found = known.session.class_rows
             if found is not None:
                 rows: Rows = found
-                source = source_of(rows, known.config)
+                source = source_of(rows, known.configuration)
                 if source != 0:
                     line = lines.get((known.rows.gather, known.stops), -1)
         if line < 0:

@@ -5,7 +5,7 @@ from hybrid.classifier.step_cache cimport StepCache
 
 # The fields that a known step and a known mask read come first, so that they share few cache lines.
 cdef class CachedSequence:
-    cdef readonly Py_ssize_t config
+    cdef readonly Py_ssize_t configuration
     cdef Py_ssize_t first_stop, last_stop
     cdef readonly StepCache steps
     cdef readonly Rows rows
@@ -22,12 +22,12 @@ cdef class CachedSequence:
     cdef void make_room(self)
     cdef bint has_room(self, object session) except -1
     cdef int compute_step(self, Py_ssize_t token) except -2
-    cdef Py_ssize_t step_of(self, Py_ssize_t config, Py_ssize_t token) except -2
-    cdef Py_ssize_t step_unlimited(self, object store, Py_ssize_t config, Py_ssize_t token) except -2
+    cdef Py_ssize_t step_of(self, Py_ssize_t configuration, Py_ssize_t token) except -2
+    cdef Py_ssize_t step_unlimited(self, object store, Py_ssize_t configuration, Py_ssize_t token) except -2
     cdef bint compute_mask(self) except -1
-    cdef bint mask_at(self, Py_ssize_t config) except -1
-    cpdef int make_row(self, object session, Rows rows, Py_ssize_t config) except -1
-    cdef int make_row_unlimited(self, object session, Rows rows, Py_ssize_t config) except -1
+    cdef bint mask_at(self, Py_ssize_t configuration) except -1
+    cpdef int make_row(self, object session, Rows rows, Py_ssize_t configuration) except -1
+    cdef int make_row_unlimited(self, object session, Rows rows, Py_ssize_t configuration) except -1
 
 
 from hybrid.classifier.rows cimport source_in
@@ -37,14 +37,14 @@ from hybrid.classifier.step_cache cimport following_in
 # Tables are read through the sequence. As arguments of a call they would be counted as references: in free-threaded Python all
 # threads with one grammar would then write to one place of memory, which stands beside the numbers that they read.
 cdef inline Py_ssize_t mask_of(CachedSequence sequence) noexcept:
-    return 0 if sequence.ended else source_in(&sequence.rows.address, &sequence.rows.size, sequence.config)
+    return 0 if sequence.ended else source_in(&sequence.rows.address, &sequence.rows.size, sequence.configuration)
 
 
 cdef inline void note(CachedSequence sequence, Py_ssize_t read, Py_ssize_t after) noexcept:
-    sequence.history[2 * sequence.n_steps] = <int>sequence.config
+    sequence.history[2 * sequence.n_steps] = <int>sequence.configuration
     sequence.history[2 * sequence.n_steps + 1] = <int>read
     sequence.n_steps += 1
-    sequence.config = after
+    sequence.configuration = after
 
 
 cdef inline int take(CachedSequence sequence, Py_ssize_t token) noexcept:
@@ -57,7 +57,7 @@ cdef inline int take(CachedSequence sequence, Py_ssize_t token) noexcept:
         for i in range(sequence.rows.stops.shape[0]):
             if sequence.rows.stops[i] == token:
                 return -1
-    cdef Py_ssize_t after = following_in(&sequence.steps.address, &sequence.steps.last, sequence.config, token)
+    cdef Py_ssize_t after = following_in(&sequence.steps.address, &sequence.steps.last, sequence.configuration, token)
     if after <= 0:
         return <int>after
     if 2 * sequence.n_steps >= sequence.history.shape[0]:

@@ -57,7 +57,7 @@ class CachedSequence:
 
     Attributes:
         mask_seconds: `Budget.mask_seconds`.
-        config: the configuration.
+        configuration: what it has read, as stacks of the parser.
         first_stop, last_stop: the smallest and the largest stop id.
         steps, rows: the cached steps and masks of the session.
         n_steps: number of steps that were made.
@@ -97,16 +97,16 @@ class CachedSequence:
             with self.classifier.lock:
                 rows = session.rows_for(self.stops)
         start: cython.Py_ssize_t = session.start
-        self.session, self.steps, self.rows, self.config = session, steps, rows, start
+        self.session, self.steps, self.rows, self.configuration = session, steps, rows, start
         self.history, self.texts = history, []
         self.n_steps = self.first_known = 0
         self.ended = False
 
-    def enter(self, session: Any, config: cython.Py_ssize_t) -> None:
+    def enter(self, session: Any, configuration: cython.Py_ssize_t) -> None:
         """Move to a session, given the configuration in it; the history is unchanged."""
         steps: StepCache = session.steps
         rows: Rows = session.rows_for(self.stops)
-        self.session, self.steps, self.rows, self.config = session, steps, rows, config
+        self.session, self.steps, self.rows, self.configuration = session, steps, rows, configuration
         self.first_known = self.n_steps
 
     def advance(self, token: cython.Py_ssize_t, after: cython.Py_ssize_t) -> None:
@@ -117,7 +117,7 @@ class CachedSequence:
     def end(self) -> None:
         """Advance by the stop token."""
         self.make_room()
-        note(self, STOP, self.config)
+        note(self, STOP, self.configuration)
         self.ended = True
 
     def advance_text(self, text: bytes, after: cython.Py_ssize_t) -> None:
@@ -127,20 +127,20 @@ class CachedSequence:
         self.texts.append(text)
         note(self, -2 - number, after)
 
-    def go_back(self, steps: cython.Py_ssize_t, config: cython.Py_ssize_t = -1) -> None:
+    def go_back(self, steps: cython.Py_ssize_t, configuration: cython.Py_ssize_t = -1) -> None:
         """Go back to the place after some steps.
 
         Args:
             steps: at most the number of steps made.
-            config: the configuration there; needed if the history has only that of an earlier session. The
-                history then starts again at this place.
+            configuration: the configuration there; needed if the history has only that of an earlier session.
+                The history then starts again at this place.
         """
         if steps == self.n_steps:
             return
-        if config >= 0:
-            self.config, self.first_known = config, steps
+        if configuration >= 0:
+            self.configuration, self.first_known = configuration, steps
         else:
-            self.config = self.history[2 * steps]
+            self.configuration = self.history[2 * steps]
         texts: cython.Py_ssize_t = len(self.texts)
         for i in range(steps, self.n_steps):
             texts -= self.history[2 * i + 1] < STOP
@@ -160,8 +160,8 @@ class CachedSequence:
         independent."""
         history = np.array(other.history)
         self.texts = other.texts[:]
-        self.session, self.steps, self.rows, self.config = (
-            other.session, other.steps, other.rows, other.config
+        self.session, self.steps, self.rows, self.configuration = (
+            other.session, other.steps, other.rows, other.configuration
         )  # fmt: skip
         self.history, self.first_known = history, other.first_known
         self.n_steps, self.ended = other.n_steps, other.ended
@@ -185,14 +185,14 @@ class CachedSequence:
         """
         if self.ended:
             return -1
-        after = self.step_of(self.config, token)
+        after = self.step_of(self.configuration, token)
         if after <= 0:
             return cython.cast(cython.int, after)
         self.make_room()
         note(self, token, after)
         return 1
 
-    def step_of(self, config, token):
+    def step_of(self, configuration, token):
         """Cache the step of any configuration of the session. Return the configuration after it, 0 if the
         token is not accepted, or -1 if it could not be computed.
 
@@ -212,10 +212,10 @@ class CachedSequence:
         with self.classifier.lock:
             try:
                 if self.mask_seconds is None:  # saves two microseconds
-                    after = self.step_unlimited(session.store, config, token)
+                    after = self.step_unlimited(session.store, configuration, token)
                 else:
                     with limited(session.store.account, self.mask_seconds, A_TOKEN):
-                        after = self.step_unlimited(session.store, config, token)
+                        after = self.step_unlimited(session.store, configuration, token)
             except TooSlow:
                 raise
             except BudgetExceeded:
@@ -223,16 +223,16 @@ class CachedSequence:
             if after < 0:
                 return -1
             if self.steps.is_full:  # otherwise save a call
-                session.remember(config, token, after)
+                session.remember(configuration, token, after)
             else:
-                self.steps.add(config, token, after)
+                self.steps.add(configuration, token, after)
         return after
 
-    def step_unlimited(self, store, config, token):
+    def step_unlimited(self, store, configuration, token):
         """`step_of` without a time limit; the step is not cached."""
         if self.ids is None:
-            return store.advance(config, token)  # type: ignore[attr-defined, no-any-return]
-        return self.ids.step(store, config, token)
+            return store.advance(configuration, token)  # type: ignore[attr-defined, no-any-return]
+        return self.ids.step(store, configuration, token)
 
     def computes_mask(self) -> bool:
         """`compute_mask` for Python."""
@@ -240,9 +240,9 @@ class CachedSequence:
 
     def compute_mask(self):
         """Compute and cache the mask. Return whether that was possible. Raises like `mask_at`."""
-        return not self.ended and self.mask_at(self.config)
+        return not self.ended and self.mask_at(self.configuration)
 
-    def mask_at(self, config):
+    def mask_at(self, configuration):
         """Compute and cache the mask of any configuration of the session. Return whether that was possible.
 
         Raises:
@@ -254,16 +254,16 @@ class CachedSequence:
         began = perf_counter()
         with classifier.lock:
             try:
-                self.make_row(session, self.rows, config)
+                self.make_row(session, self.rows, configuration)
             except TooSlow:
                 raise
             except BudgetExceeded:
                 return False
         if compiled.awaited is not None:
             compiled.first_mask_took(perf_counter() - began)
-        return source_of(self.rows, config) != 0
+        return source_of(self.rows, configuration) != 0
 
-    def make_row(self, session: object, rows: Rows, config: cython.Py_ssize_t) -> cython.int:
+    def make_row(self, session: object, rows: Rows, configuration: cython.Py_ssize_t) -> cython.int:
         """Compute the mask of a configuration, and cache it in rows of the session. The classifier's lock
         must be held.
 
@@ -272,18 +272,18 @@ class CachedSequence:
             BudgetExceeded: the tables are full.
         """
         if self.mask_seconds is None:  # saves a microsecond
-            return self.make_row_unlimited(session, rows, config)
+            return self.make_row_unlimited(session, rows, configuration)
         with limited(session.store.account, self.mask_seconds):
-            return self.make_row_unlimited(session, rows, config)
+            return self.make_row_unlimited(session, rows, configuration)
 
-    def make_row_unlimited(self, session, rows, config):
+    def make_row_unlimited(self, session, rows, configuration):
         """`make_row` without a time limit."""
         store: BaseStore = session.store
-        mask = store.class_mask(config)
-        if self.ids is not None or not rows.shares(config, mask):
+        mask = store.class_mask(configuration)
+        if self.ids is not None or not rows.shares(configuration, mask):
             before = rows.nbytes
             if self.ids is None:
-                rows.make(config, mask, mask, store.masks)
+                rows.make(configuration, mask, mask, store.masks)
             else:
-                self.ids.note_mask(session.numbers, store, rows, config, mask)
+                self.ids.note_mask(session.numbers, store, rows, configuration, mask)
             session.left -= rows.nbytes - before

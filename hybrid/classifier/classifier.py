@@ -99,7 +99,7 @@ class Session:
             self.class_rows = Rows(itself, (n_classes,))
         return self.class_rows
 
-    def remember(self, config: int, token: int, after: int) -> None:
+    def remember(self, configuration: int, token: int, after: int) -> None:
         """Cache a step. If the bytes are used up, nothing more is cached in this session."""
         steps = self.steps
         if steps.is_full:
@@ -107,7 +107,7 @@ class Session:
                 self.left = -1
                 return
             self.left -= steps.next_nbytes
-        steps.add(config, token, after)
+        steps.add(configuration, token, after)
 
 
 class Classifier:
@@ -232,41 +232,45 @@ class Classifier:
         was complete before, and only that is moved to new tables."""
         self.renew()
 
-    def step(self, session: Session, config: int, token: int) -> int:
+    def step(self, session: Session, configuration: int, token: int) -> int:
         """The configuration after a token, or 0 if it is not accepted. The step is cached.
 
         Raises:
             ReadBothWays: the token is read both as text and as an id.
         """
         store = session.store
-        after: int = store.advance(config, token) if self.ids is None else self.ids.step(store, config, token)
+        after: int = (
+            store.advance(configuration, token)
+            if self.ids is None
+            else self.ids.step(store, configuration, token)
+        )
         if after < 0:
             raise ReadBothWays
-        session.remember(config, token, after)
+        session.remember(configuration, token, after)
         return after
 
-    def read(self, session: Session, config: int, text: bytes) -> int:
+    def read(self, session: Session, configuration: int, text: bytes) -> int:
         """The configuration after some bytes, or 0 if they are not accepted."""
-        after: int = session.store.advance_text(config, text if self.ids is None else escaped(text))
+        after: int = session.store.advance_text(configuration, text if self.ids is None else escaped(text))
         return after
 
     def read_again(self, session: Session, read: list[int | bytes | None], tokens: Sequence[bytes]) -> int:
         """The configuration after a history of ids, texts and stop tokens (`None`) that were accepted."""
         if self.ids is None:
             return self.read(session, session.start, joined(read, tokens))
-        config = session.start
+        configuration = session.start
         for one in read:
             if isinstance(one, bytes):
-                config = self.read(session, config, one)
+                configuration = self.read(session, configuration, one)
             elif one is not None:
-                config = self.step(session, config, one)
-        return config
+                configuration = self.step(session, configuration, one)
+        return configuration
 
-    def forced_byte(self, session: Session, config: int) -> int:
+    def forced_byte(self, session: Session, configuration: int) -> int:
         """The only byte of text that can come next, or `NO_BYTE`. As in XGrammar, an id that could replace
         the text does not count."""
         but = () if self.ids is None else (MARKER,)
-        return int(session.store.forced_byte(config, *but))
+        return int(session.store.forced_byte(configuration, *but))
 
 
 def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[list[bytes], Members]:
@@ -290,7 +294,7 @@ def distinct_classes(classes: TokenClasses, vocabulary: Vocabulary) -> tuple[lis
 
 
 def forced_text(
-    classifier: Classifier, session: Session, config: int, most: int, deadline: Deadline
+    classifier: Classifier, session: Session, configuration: int, most: int, deadline: Deadline
 ) -> bytes:
     """The bytes that are forced after a configuration, at most `most` and as many as are found in time or
     with `MOST_EFFORT`. The lock must be held.
@@ -303,11 +307,11 @@ def forced_text(
     try:
         with limited(session.store.account, deadline.left):
             while len(text) < most and effort <= MOST_EFFORT and not deadline.is_over:
-                effort += session.store.width(config) ** 2
-                byte = classifier.forced_byte(session, config)
+                effort += session.store.width(configuration) ** 2
+                byte = classifier.forced_byte(session, configuration)
                 if byte == NO_BYTE:
                     break
-                config = classifier.read(session, config, bytes([byte]))
+                configuration = classifier.read(session, configuration, bytes([byte]))
                 text.append(byte)
     except BudgetExceeded:
         if not text:

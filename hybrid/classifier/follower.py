@@ -84,23 +84,23 @@ class ClassifierFollower(CachedSequence, Follower):
             TooSlow: it took longer than `Budget.mask_seconds`.
         """
         self.refuse_ended()
-        if self.rows.knows(self.config) or self.computes_mask():
+        if self.rows.knows(self.configuration) or self.computes_mask():
             return
         began = perf_counter()
-        self._ask(lambda session: self.make_row(session, self.rows, self.config))
+        self._ask(lambda session: self.make_row(session, self.rows, self.configuration))
         if self.compiled.awaited is not None:
             self.compiled.first_mask_took(perf_counter() - began)
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
         self.find_mask()
-        return self.rows.copy(self.config, words) > 0
+        return self.rows.copy(self.configuration, words) > 0
 
     def fill_by_class(self, words: Any) -> Gather | None:
         """See `Follower.fill_by_class`."""
         self.refuse_ended()
         rows = self.session.class_rows
-        if rows is None or not rows.knows(self.config):
+        if rows is None or not rows.knows(self.configuration):
             if self.classifier.is_walked or not self.classifier.by_text:
                 return None
             rows = self._ask(self._note_classes)
@@ -110,7 +110,7 @@ class ClassifierFollower(CachedSequence, Follower):
         width = gather.n_classes // 32 + 1
         if width > len(words):
             return None
-        rows.copy(self.config, words[:width])
+        rows.copy(self.configuration, words[:width])
         return gather
 
     def _note_classes(self, session: Session) -> Rows | None:
@@ -119,8 +119,8 @@ class ClassifierFollower(CachedSequence, Follower):
         if isinstance(session.gather, PieceGather):
             return None
         rows = session.rows_by_class()
-        if not rows.knows(self.config):
-            self.make_row(session, rows, self.config)
+        if not rows.knows(self.configuration):
+            self.make_row(session, rows, self.configuration)
         return rows
 
     def accept_token(self, token: int, debug_print: bool = False) -> bool:
@@ -132,7 +132,7 @@ class ClassifierFollower(CachedSequence, Follower):
                 return False
             self.end()
             return True
-        after = self.steps.get(self.config, token)
+        after = self.steps.get(self.configuration, token)
         if after < 0:
             if not self.tokens[token]:
                 return False
@@ -152,7 +152,7 @@ class ClassifierFollower(CachedSequence, Follower):
 
     def _step(self, session: Session, token: int) -> int:
         with limited(session.store.account, self.mask_seconds, A_TOKEN):
-            return self.classifier.step(session, self.config, token)
+            return self.classifier.step(session, self.configuration, token)
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
@@ -167,7 +167,7 @@ class ClassifierFollower(CachedSequence, Follower):
     def _read(self, session: Session, text: bytes) -> int:
         seconds = seconds_of_text(self.mask_seconds, text)
         with limited(session.store.account, seconds, A_TEXT):
-            return self.classifier.read(session, self.config, text)
+            return self.classifier.read(session, self.configuration, text)
 
     # the classifier's tables
 
@@ -177,8 +177,8 @@ class ClassifierFollower(CachedSequence, Follower):
         if session.left < 0:
             session = self.classifier.renew()
         if session is not self.session:
-            config = session.store.migrate_from(self.session.store, self.config)
-            self.enter(session, config)
+            configuration = session.store.migrate_from(self.session.store, self.configuration)
+            self.enter(session, configuration)
         return session
 
     def catch_up(self) -> None:
@@ -251,11 +251,13 @@ class ClassifierFollower(CachedSequence, Follower):
             return
         read = self.read(left)  # the tables of its session are gone: read the history again
         try:
-            config = self._answer(lambda session: self.classifier.read_again(session, read, self.tokens))
+            configuration = self._answer(
+                lambda session: self.classifier.read_again(session, read, self.tokens)
+            )
         except BudgetExceeded:
             raise ReplaceFollower(self.fallback(left)) from None
-        assert config, "the text so far must be accepted again"
-        self.go_back(left, config)
+        assert configuration, "the text so far must be accepted again"
+        self.go_back(left, configuration)
 
     def text_read(self) -> bytes:
         """See `Follower.text_read`."""
@@ -269,7 +271,7 @@ class ClassifierFollower(CachedSequence, Follower):
 
     def is_completed(self) -> bool:
         """See `Follower.is_completed`."""
-        return self._ask(lambda session: session.store.is_whole(self.config))
+        return self._ask(lambda session: session.store.is_whole(self.configuration))
 
     def find_jump_forward_string(self, deadline: Deadline) -> str:
         """See `Follower.find_jump_forward_string`."""
@@ -280,7 +282,7 @@ class ClassifierFollower(CachedSequence, Follower):
         try:
             found = self._answer(
                 lambda session: forced_text(
-                    self.classifier, session, self.config, MOST_FORCED_BYTES, deadline
+                    self.classifier, session, self.configuration, MOST_FORCED_BYTES, deadline
                 )
             )
         except BudgetExceeded:

@@ -1,9 +1,9 @@
 cdef struct Node:
-    Py_ssize_t sequence, parent, token, config, source
+    Py_ssize_t sequence, parent, token, configuration, source
 
 
 cdef struct Tables:
-    Py_ssize_t first_row, first_node, steps, last_slot, masks, n_masks, stops, n_stops, config, n_bits
+    Py_ssize_t first_row, first_node, steps, last_slot, masks, n_masks, stops, n_stops, configuration, n_bits
 
 
 cdef struct Row:

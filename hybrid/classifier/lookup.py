@@ -36,8 +36,8 @@ from equivalence.arrays.records import Kind
 
 check_source(__name__)
 
-NODE = Kind("sequence parent token config source")
-TABLES = Kind("first_row first_node steps last_slot masks n_masks stops n_stops config n_bits")
+NODE = Kind("sequence parent token configuration source")
+TABLES = Kind("first_row first_node steps last_slot masks n_masks stops n_stops configuration n_bits")
 ROW = Kind("source address node")
 
 # these replace a configuration: it is not known, the token is not accepted, the text has ended, or one of
@@ -101,7 +101,7 @@ class Lookup:
         self.nodes[node].sequence = sequence
         self.nodes[node].parent = parent
         self.nodes[node].token = token
-        self.nodes[node].config = UNKNOWN
+        self.nodes[node].configuration = UNKNOWN
         self.nodes[node].source = 0
         self.n_nodes += 1
         return node
@@ -128,7 +128,9 @@ class Lookup:
         if sequence + 1 < len(self.followers):
             end = self.tables[sequence + 1].first_node
         for i in range(self.tables[sequence].first_node, end):
-            count += self.nodes[i].parent >= 0 and (self.nodes[i].config > 0 or self.nodes[i].config == ENDED)
+            count += self.nodes[i].parent >= 0 and (
+                self.nodes[i].configuration > 0 or self.nodes[i].configuration == ENDED
+            )
         return count
 
     def fill(self, full: cython.Py_ssize_t, refused: cython.Py_ssize_t, n_bytes: cython.Py_ssize_t) -> bool:
@@ -157,13 +159,13 @@ class Lookup:
                 found.add(self.nodes[i].sequence)
         for i in range(self.n_nodes):
             if self.nodes[i].sequence in found:
-                self.nodes[i].config = BELOW
+                self.nodes[i].configuration = BELOW
         return sorted(found)
 
     def is_left(self, node):
         """Whether a node is unknown."""
-        config = self.nodes[node].config
-        return config == UNKNOWN or (config > 0 and self.nodes[node].source == 0)
+        configuration = self.nodes[node].configuration
+        return configuration == UNKNOWN or (configuration > 0 and self.nodes[node].source == 0)
 
     def look_up_unknown(self, copies, full, refused, n_bytes):
         """Look up what is not known yet. Copy if `copies` is set and everything is known."""
@@ -184,7 +186,7 @@ class Lookup:
             self.tables[i].masks = published(cython.address(rows.address))
             self.tables[i].stops = address_of_stops(rows)
             self.tables[i].n_stops = rows.stops.shape[0]
-            self.tables[i].config = ENDED if follower.ended else follower.config
+            self.tables[i].configuration = ENDED if follower.ended else follower.configuration
             self.tables[i].n_bits = 8 * rows.n_bytes
         if self.n_rows <= LOCKED_UP_TO:
             self.look_and_copy(copies, full, refused, n_bytes)
@@ -207,19 +209,23 @@ class Lookup:
             if self.nodes[i].source != 0:
                 continue
             of = self.nodes[i].sequence
-            config = self.nodes[i].config
-            if config == UNKNOWN:
-                config = self.tables[of].config if self.nodes[i].parent < 0 else self.step_from_parent(i)
-                self.nodes[i].config = config
-            if config > 0:
-                self.nodes[i].source = source_at(self.tables[of].masks, self.tables[of].n_masks, config)
+            configuration = self.nodes[i].configuration
+            if configuration == UNKNOWN:
+                configuration = (
+                    self.tables[of].configuration if self.nodes[i].parent < 0 else self.step_from_parent(i)
+                )
+                self.nodes[i].configuration = configuration
+            if configuration > 0:
+                self.nodes[i].source = source_at(
+                    self.tables[of].masks, self.tables[of].n_masks, configuration
+                )
             left += self.is_left(i)
         self.n_left = left
 
     def step_from_parent(self, node):
         """The configuration of a node that has a parent, or the value that replaces it."""
         parent = self.nodes[node].parent
-        above = self.nodes[parent].config
+        above = self.nodes[parent].configuration
         if above <= 0:
             return UNKNOWN if above == UNKNOWN else BELOW
         of, token = self.nodes[node].sequence, self.nodes[node].token
@@ -250,14 +256,14 @@ class Lookup:
             if node == PADDING:
                 self.rows[row].source = source if is_refused else full
                 continue
-            config = self.nodes[node].config
+            configuration = self.nodes[node].configuration
             if self.nodes[node].parent < 0:
                 is_refused = False
-            if config > 0:
+            if configuration > 0:
                 source = self.nodes[node].source
             elif not repeats:
-                source = 0 if config == BELOW else refused
-            elif config == ENDED:
+                source = 0 if configuration == BELOW else refused
+            elif configuration == ENDED:
                 source = full
             else:
                 is_refused = True  # and the row before is copied
@@ -284,11 +290,13 @@ class Lookup:
         for i in range(self.n_nodes):
             node = self.nodes[i]
             follower: CachedSequence = self.followers[node.sequence]
-            if node.config > 0:
+            if node.configuration > 0:
                 if node.source == 0:
-                    is_found |= source_of(follower.rows, node.config) != 0 or follower.mask_at(node.config)
-            elif node.config == UNKNOWN and node.parent >= 0:
-                above = self.nodes[node.parent].config
+                    is_found |= source_of(follower.rows, node.configuration) != 0 or follower.mask_at(
+                        node.configuration
+                    )
+            elif node.configuration == UNKNOWN and node.parent >= 0:
+                above = self.nodes[node.parent].configuration
                 if above > 0:
                     if node.token >= 0 and following(follower.steps, above, node.token) < 0:
                         is_found |= follower.step_of(above, node.token) >= 0

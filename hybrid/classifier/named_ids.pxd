@@ -13,7 +13,7 @@ cdef class NamedIds:
     cdef readonly Py_ssize_t nbytes
 
     cpdef Py_ssize_t group(self, Py_ssize_t token) except -2
-    cpdef Py_ssize_t step(self, Store store, Py_ssize_t config, Py_ssize_t token) except -2
-    cdef object read_at(self, Store store, Py_ssize_t config)
-    cpdef int note_mask(self, dict numbers, Store store, Rows rows, Py_ssize_t config, Py_ssize_t mask) except -1
+    cpdef Py_ssize_t step(self, Store store, Py_ssize_t configuration, Py_ssize_t token) except -2
+    cdef object read_at(self, Store store, Py_ssize_t configuration)
+    cpdef int note_mask(self, dict numbers, Store store, Rows rows, Py_ssize_t configuration, Py_ssize_t mask) except -1
     cdef object row_of(self, tuple read)

@@ -157,19 +157,21 @@ class NamedIds:
             return found
         return 0 if self.reads_others and token not in self.named and self.texts.has_text[token] else -1
 
-    def step(self, store: Store, config: cython.Py_ssize_t, token: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def step(
+        self, store: Store, configuration: cython.Py_ssize_t, token: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
         """The configuration after an id, 0 if it is not accepted, or -1 if it is read both as text and as
         an id.
 
         Raises the errors of `Store.advance`.
         """
         spelled = self.escaped.get(token)
-        after: cython.Py_ssize_t = store.advance(config, token) if spelled is None else (
-            store.advance_text(config, spelled)
+        after: cython.Py_ssize_t = store.advance(configuration, token) if spelled is None else (
+            store.advance_text(configuration, spelled)
         )  # fmt: skip
         group = self.group(token)
         if group >= 0:
-            as_id: cython.Py_ssize_t = store.advance_text(config, self.symbol_of[group])
+            as_id: cython.Py_ssize_t = store.advance_text(configuration, self.symbol_of[group])
             if as_id and after:
                 return BOTH_WAYS
             after = after or as_id
@@ -177,14 +179,16 @@ class NamedIds:
 
     # ---------------------------------------------------------------- masks
 
-    def read_at(self, store, config):
+    def read_at(self, store, configuration):
         """What can be read in a configuration in addition to texts in their own spelling: a tuple of
         groups, and of -1 - id for ids with another spelling. None if there is nothing, and no such id has
         a bit."""
-        begun: cython.Py_ssize_t = store.advance_text(config, _BEGIN)
+        begun: cython.Py_ssize_t = store.advance_text(configuration, _BEGIN)
         if not begun and self.begin_alike:
             return None
-        read: list = [-1 - token for token, text in self.escaped.items() if store.advance_text(config, text)]
+        read: list = [
+            -1 - token for token, text in self.escaped.items() if store.advance_text(configuration, text)
+        ]
         if begun:
             for group, rest in self.rests:
                 if store.advance_text(begun, rest):
@@ -192,7 +196,12 @@ class NamedIds:
         return tuple(read)
 
     def note_mask(
-        self, numbers: dict, store: Store, rows: Rows, config: cython.Py_ssize_t, mask: cython.Py_ssize_t
+        self,
+        numbers: dict,
+        store: Store,
+        rows: Rows,
+        configuration: cython.Py_ssize_t,
+        mask: cython.Py_ssize_t,
     ) -> cython.int:
         """Make the row of a configuration from the result of `Store.class_mask`, and cache it.
 
@@ -205,18 +214,18 @@ class NamedIds:
         Masks of classes share a row only if the same ids are read. The numbers of rows are even (without
         their last bit) if no ids are read, and odd otherwise.
         """
-        read = self.read_at(store, config)
+        read = self.read_at(store, configuration)
         whole: cython.Py_ssize_t = mask & 1
         number: cython.Py_ssize_t = 4 * (mask >> 1) + whole
         if read is not None:
             number = numbers.setdefault((mask >> 1, read), len(numbers))
             number = 4 * number + 2 + whole
-        if rows.shares(config, number):
+        if rows.shares(configuration, number):
             return 0
         if read is None:
-            rows.make(config, number, mask, store.masks)
+            rows.make(configuration, number, mask, store.masks)
         else:
-            rows.make(config, number, mask, store.masks, self.texts.as_written, self.row_of(read))
+            rows.make(configuration, number, mask, store.masks, self.texts.as_written, self.row_of(read))
         return 0
 
     def row_of(self, read):

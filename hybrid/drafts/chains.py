@@ -113,7 +113,7 @@ def chain(
     shares = cython.declare(cython.double[8])
     found: list = []
     deadline: object = None
-    configuration: cython.Py_ssize_t = sequence.config
+    configuration: cython.Py_ssize_t = sequence.configuration
     ends_without_stop: cython.bint = sequence.ends_without_stop
     together: cython.double = 1
     read_last(sequence, sequence.n_steps, last)

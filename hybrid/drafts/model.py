@@ -311,25 +311,25 @@ class _Guide:
     def __init__(self, tokens: Sequence[bytes], forced: Forced) -> None:
         self._tokens, self._forced = tokens, forced
 
-    def top(self, follower: ClassifierFollower, config: int, deadline: Deadline) -> int:
+    def top(self, follower: ClassifierFollower, configuration: int, deadline: Deadline) -> int:
         """Return three hashes of the top of a configuration's stacks, and whether text is forced there. The
         result is cached."""
         session, found = follower.session, 0
         with follower.classifier.lock:
             for depth in (3, 2, 1):
-                found = found << 20 | session.store.top_hash(config, depth) & 0xFFFFF
+                found = found << 20 | session.store.top_hash(configuration, depth) & 0xFFFFF
             try:
                 with limited(session.store.account, deadline.left):
-                    if follower.classifier.forced_byte(session, config) != NO_BYTE:
+                    if follower.classifier.forced_byte(session, configuration) != NO_BYTE:
                         found |= FORCED_FLAG
             except BudgetExceeded:
                 pass
             session.left -= DESCRIBED_BYTES
         if session.left > 0 and not deadline.is_over:
-            session.tops[config] = found
+            session.tops[configuration] = found
         return found
 
-    def step(self, follower: ClassifierFollower, config: int, token: int, deadline: Deadline) -> int:
+    def step(self, follower: ClassifierFollower, configuration: int, token: int, deadline: Deadline) -> int:
         """Return the configuration after a token, 0 if it is not accepted, or -1 if it ends the sequence."""
         session = follower.session
         with follower.classifier.lock:
@@ -338,31 +338,31 @@ class _Guide:
             try:
                 without_stop = follower.ends_without_stop
                 if token in follower.stops:
-                    return -1 if not without_stop and session.store.is_whole(config) else 0
+                    return -1 if not without_stop and session.store.is_whole(configuration) else 0
                 if not self._tokens[token]:
                     return 0
                 with limited(session.store.account, deadline.left):
-                    after = follower.classifier.step(session, config, token)
+                    after = follower.classifier.step(session, configuration, token)
                     return -1 if without_stop and after and session.store.is_whole(after) else after
             except (BudgetExceeded, ReadBothWays):
                 return 0
 
     def forced(
-        self, follower: ClassifierFollower, config: int, last: int, before: int, deadline: Deadline
+        self, follower: ClassifierFollower, configuration: int, last: int, before: int, deadline: Deadline
     ) -> tuple[int, float]:
         """Return the token with which forced text most likely begins after two tokens (-1: no token), and its
         share."""
         session = follower.session
-        text = session.forced.get(config)
+        text = session.forced.get(configuration)
         if text is None:
             with follower.classifier.lock:
                 try:
-                    text = forced_text(follower.classifier, session, config, FORCED_BYTES, deadline)
+                    text = forced_text(follower.classifier, session, configuration, FORCED_BYTES, deadline)
                 except BudgetExceeded:
                     text = b""
                 session.left -= DESCRIBED_BYTES + len(text)
             if session.left > 0 and not deadline.is_over:
-                session.forced[config] = text
+                session.forced[configuration] = text
         return self._forced.first_after((before, last), text)
 
 
