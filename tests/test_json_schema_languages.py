@@ -20,13 +20,13 @@ from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
 from hybrid.json_schema.languages.automaton import (
     Automaton,
+    cells_of,
     complement,
     difference,
     empty,
     intersection,
     minimal,
     one_of,
-    sign_vectors,
     union,
     universal,
     without,
@@ -193,7 +193,7 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
     assert one.count(n) == n and (n == 0 or one.count(n - 1) is None)
     rest = without(universal(), right)
     assert [text for text in TEXTS if rest.contains(text) == (text in right)] == []
-    cells = sign_vectors((one, other), BOUND)
+    cells = cells_of((one, other), BOUND)
     for text in TEXTS:
         assert [tuple(signs) for signs, cell in cells if cell.contains(text)] == [
             (text in left, text in right)
@@ -203,12 +203,12 @@ def test_boolean_combinations_are_those_of_sets(left: list[str], right: list[str
 def test_vectors_of_thousands_of_automata_are_bounded_by_their_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """A vector of n automata takes 8 n bytes: 11,000 took 1.5 GB, and 4 s beyond the deadline."""
     parts = tuple(pattern(f"^{chr(0x4E00 + i)}", BOUND) for i in range(2049))
-    assert len(sign_vectors(parts[:4], 7)) == 5
-    assert len(sign_vectors(parts, 3 * 2051)) == 2050  # a vector of 2,049 counts as 2.001 states
+    assert len(cells_of(parts[:4], 7)) == 5
+    assert len(cells_of(parts, 3 * 2051)) == 2050  # a vector of 2,049 counts as 2.001 states
     checks: list[None] = []
     monkeypatch.setattr("hybrid.json_schema.languages.limits.check_deadline", lambda: checks.append(None))
     with pytest.raises(TooLarge):  # in the first state, whose edges lead to 2,050 vectors
-        sign_vectors(parts, 4000)
+        cells_of(parts, 4000)
     assert len(checks) > 1
 
 

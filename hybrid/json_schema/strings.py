@@ -20,12 +20,12 @@ from hybrid.json_schema.formulas import Formula, Formulas, decide
 from hybrid.json_schema.keyword_values import count_of
 from hybrid.json_schema.languages.automaton import (
     Automaton,
+    cells_of,
     complement,
     difference,
     empty,
     intersection,
     one_of,
-    sign_vectors,
     union,
     universal,
     without,
@@ -466,7 +466,7 @@ class Strings:
         automata = [self.whole(one) for one in formulas]
         automata += [self.whole(formulas[i], True) for i in limited]
         cells = []
-        for signs, language in sign_vectors(tuple(automata), self._bound):
+        for signs, language in cells_of(tuple(automata), self._bound):
             if all(signs[i] == wide for i, wide in zip(limited, signs[n:], strict=True)):
                 rest = without(language, names)
                 if not rest.is_empty:

@@ -2,7 +2,7 @@
 """Deterministic automata over characters, in canonical form.
 
 What: `Automaton` is the minimal automaton of a language of texts; equal languages have equal automata.
-`language_of` makes it from a term. Boolean combinations are terms (`combine`); `sign_vectors` partitions
+`language_of` makes it from a term. Boolean combinations are terms (`combine`); `cells_of` partitions
 all texts by several languages.
 When: for the patterns, formats, sets of texts and numbers of a schema.
 Limits: characters are code points without surrogates. A combination with more states than its bound raises
@@ -42,7 +42,7 @@ SURROGATES = range(0xD800, 0xE000)
 """Code points that are no characters. A range of an edge may have them between its ends."""
 
 WIDE = 1024
-"""Vectors of more automata count as several states of `sign_vectors`."""
+"""Vectors of more automata count as several states of `cells_of`."""
 
 Edge = tuple[int, int, int]
 """The first and the last character, and the target state."""
@@ -305,26 +305,28 @@ def combine(
 
 def intersection(automata: Sequence[Automaton], bound: int) -> Automaton:
     """Return the texts that all of some languages contain; see `combine`."""
-    return combine(automata, Terms.both, bound)
+    return combine(automata, Terms.intersection, bound)
 
 
 def union(automata: Sequence[Automaton], bound: int) -> Automaton:
     """Return the texts that some language contains; see `combine`."""
-    return combine(automata, Terms.either, bound)
+    return combine(automata, Terms.union, bound)
 
 
 def difference(one: Automaton, other: Automaton, bound: int) -> Automaton:
     """Return the texts of a language that another one does not contain; see `combine`."""
-    return combine([one, other], lambda terms, of: terms.both((of[0], terms.other(of[1]))), bound)
+    return combine(
+        [one, other], lambda terms, of: terms.intersection((of[0], terms.complement(of[1]))), bound
+    )
 
 
 def complement(automaton: Automaton) -> Automaton:
     """Return the language of all other texts."""
-    return combine([automaton], lambda terms, of: terms.other(of[0]), automaton.n_states + 2)
+    return combine([automaton], lambda terms, of: terms.complement(of[0]), automaton.n_states + 2)
 
 
 @cached(256)
-def sign_vectors(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, Automaton]]:
+def cells_of(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, Automaton]]:
     """Return the non-empty cells of the partition of all texts by some languages, each with its language. The
     list must not be changed.
 

@@ -98,7 +98,7 @@ class NumberTerms:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def perhaps(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t = EMPTY_TEXT) -> cython.Py_ssize_t:
+    def optional(self, one: cython.Py_ssize_t, other: cython.Py_ssize_t = EMPTY_TEXT) -> cython.Py_ssize_t:
         """Return the concatenation of two terms, or nothing."""
         return self.join(OR, EMPTY_TEXT, self.terms.cat(one, other))
 
@@ -113,12 +113,12 @@ class NumberTerms:
         some_digits = terms.cat(self.digit, self.digits)
         found = self.join(OR, self.between(0, 0), terms.cat(self.between(1, 9), self.digits))
         if not integral:
-            found = terms.cat(found, self.perhaps(self.point, some_digits))
+            found = terms.cat(found, self.optional(self.point, some_digits))
         if has_exponents:
-            sign = self.perhaps(terms.chars(SIGN))
-            found = terms.cat(found, self.perhaps(terms.chars(EXPONENT), terms.cat(sign, some_digits)))
+            sign = self.optional(terms.chars(SIGN))
+            found = terms.cat(found, self.optional(terms.chars(EXPONENT), terms.cat(sign, some_digits)))
         nonzero = terms.cat(self.zeros, terms.cat(self.between(1, 9), ALL_TEXTS))
-        nonzero = terms.cat(self.zeros, terms.cat(self.perhaps(self.point), nonzero))
+        nonzero = terms.cat(self.zeros, terms.cat(self.optional(self.point), nonzero))
         return self.join(OR, found, terms.cat(self.minus, self.join(AND, found, nonzero)))
 
     def satisfying(self, parts: tuple) -> int:
@@ -136,13 +136,13 @@ class NumberTerms:
         terms: Terms = self.terms
         kind: str = part[0]
         if kind not in OPERATORS:
-            return self.atom(part)
+            return self.condition(part)
         of_parts: list = [known[i] for i in part[1:]]
         if kind == "not":
-            return terms.other(of_parts[0])
+            return terms.complement(of_parts[0])
         if kind == "one":
             some, several = self.some_and_several(of_parts)
-            return self.join(AND, some, terms.other(several))
+            return self.join(AND, some, terms.complement(several))
         return terms.join_all(AND if kind == "and" else OR, tuple(of_parts))
 
     @cython.cfunc
@@ -162,31 +162,31 @@ class NumberTerms:
 
     @cython.cfunc
     @cython.exceptval(-1)
-    def atom(self, atom: tuple) -> cython.Py_ssize_t:
-        """Return the term of the numbers that satisfy an atom."""
+    def condition(self, condition: tuple) -> cython.Py_ssize_t:
+        """Return the term of the numbers that satisfy a condition."""
         terms: Terms = self.terms
-        kind: str = atom[0]
+        kind: str = condition[0]
         if kind == "integer":
-            whole = terms.cat(self.digits, self.perhaps(self.point, self.zeros))
-            return terms.cat(self.perhaps(self.minus), whole)
+            whole = terms.cat(self.digits, self.optional(self.point, self.zeros))
+            return terms.cat(self.optional(self.minus), whole)
         if kind == "multiple":
-            places: object = len(digits_of(atom[1])[1])
-            divisor: Residue = Residue(int(atom[1] * 10**places), places)
+            places: object = len(digits_of(condition[1])[1])
+            divisor: Residue = Residue(int(condition[1] * 10**places), places)
             if divisor.size > self.bound:
                 raise limits.TooLarge(self.bound)
-            return terms.cat(self.perhaps(self.minus), terms.multiple(divisor))
+            return terms.cat(self.optional(self.minus), terms.multiple(divisor))
         begin = terms.n_stack
         if kind == "among":
-            for value in atom[1]:
+            for value in condition[1]:
                 _, equal = self.compared(value)
                 terms.push(terms.cat(self.minus, equal) if value < 0 else equal)
             return terms.join(OR, begin)
-        value = atom[1]
+        value = condition[1]
         is_below: cython.bint = value < 0 or (not value and kind == "ge")  # no zero has a minus
         found, equal = self.compared(value)
         if (kind == "ge") != is_below:
             found = self.join(OR, found, equal)
-        return terms.other(terms.cat(self.minus, found)) if is_below else found
+        return terms.complement(terms.cat(self.minus, found)) if is_below else found
 
     @cython.cfunc
     def compared(self, value: object) -> tuple[cython.Py_ssize_t, cython.Py_ssize_t]:
@@ -206,7 +206,7 @@ class NumberTerms:
             greater = self.join(
                 OR, terms.cat(self.between(digit + 1, 9), ALL_TEXTS), terms.cat(this, greater)
             )
-        equal = terms.cat(self.point, equal) if fraction else self.perhaps(self.point, equal)
+        equal = terms.cat(self.point, equal) if fraction else self.optional(self.point, equal)
         as_long = ALL_TEXTS  # what follows a digit that is greater than the decimal's
         longer = terms.cat(self.digit, ALL_TEXTS)  # and smaller
         greater = self.join(OR, terms.cat(self.point, greater), longer)

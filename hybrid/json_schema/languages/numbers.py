@@ -51,7 +51,7 @@ def number_texts(parts: tuple[Part, ...], bound: int, integral: bool = False) ->
     has_exponents = all(one[0] in ("ge", "gt") and not one[1] for one in conditions)  # they keep the sign
     terms = Terms()
     made = NumberTerms(terms, bound)
-    start = terms.both((made.numbers(integral, has_exponents), made.satisfying(parts)))
+    start = terms.intersection((made.numbers(integral, has_exponents), made.satisfying(parts)))
     return language_of(terms, start, bound)
 
 

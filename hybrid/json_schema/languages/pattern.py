@@ -40,7 +40,7 @@ def pattern(source: str, bound: int) -> Automaton:
         terms = Terms()
         builder = _Builder(terms)
         first = builder.term(tree, ALL, "start")
-        start = terms.either((first, _later(builder, tree)))
+        start = terms.union((first, _later(builder, tree)))
         return language_of(terms, start, bound)
     except RecursionError as error:
         raise Unsupported("groups nested too deeply, or with assertions and repeated too often") from error
@@ -50,12 +50,12 @@ def _later(builder: _Builder, tree: Tree) -> Term:
     """Return the term of texts in which a tree matches after at least one character."""
     terms = builder.terms
     if not builder.asks_for(tree, _BOUNDARY):
-        return terms.cat(terms.some(), builder.term(tree, ALL, "within"))
+        return terms.cat(terms.nonempty(), builder.term(tree, ALL, "within"))
     found = [
         terms.cat(terms.chars(ranges), builder.term(tree, ALL, before))
         for before, ranges in (("word", WORD), ("other", others(WORD)))
     ]
-    return terms.cat(ALL, terms.either(tuple(found)))
+    return terms.cat(ALL, terms.union(tuple(found)))
 
 
 _ASSERTIONS, _LOOKING_BACK = frozenset(("start", "end", "boundary", "look")), frozenset(("start", "boundary"))
@@ -107,7 +107,7 @@ class _Builder:
         if kind == "cat":
             return self._cat(tree[1], then, before)
         if kind == "or":
-            return terms.either(tuple(self.term(part, then, before) for part in tree[1]))
+            return terms.union(tuple(self.term(part, then, before) for part in tree[1]))
         if kind == "start":
             return then if before == "start" else NOTHING
         if kind == "end":
@@ -116,7 +116,7 @@ class _Builder:
             return self._boundary(tree[1], then, before)
         if kind == "look":
             asked = self.term(tree[1], ALL, before)
-            return terms.both((terms.other(asked) if tree[2] else asked, then))
+            return terms.intersection((terms.complement(asked) if tree[2] else asked, then))
         if self.asks_for(tree, _LOOKING_BACK):
             return self._looking_back((tree,), then, before)
         return self._repeat(tree, then)
@@ -132,7 +132,7 @@ class _Builder:
         if kind == "chars":
             found = terms.chars(tree[1])
         elif kind == "or":
-            found = terms.either(tuple(map(self.plain, tree[1])))
+            found = terms.union(tuple(map(self.plain, tree[1])))
         else:
             found = terms.repeat(self.plain(tree[1]), tree[2], tree[3])
         return terms.cat(found, then)
@@ -178,7 +178,7 @@ class _Builder:
             return self._looking_back((*first[1], *rest), then, before)
         if first[0] == "or":
             branches = [self._looking_back((part, *rest), then, before) for part in first[1]]
-            return self.terms.either(tuple(branches))
+            return self.terms.union(tuple(branches))
         _, part, least, most = first
         if least == 0 == most:
             return self._looking_back(rest, then, before)
@@ -190,7 +190,7 @@ class _Builder:
             _refuse_empty(part)
             key = first, rest, then, before
             return self.terms.loop(key, without, lambda _: self._looking_back(again, then, before))
-        return self.terms.either((without, self._looking_back(again, then, before)))
+        return self.terms.union((without, self._looking_back(again, then, before)))
 
     def _behind(self, first: Term, rest: tuple[Tree, ...], then: Term, before: str) -> Term:
         """Return the term of parts that depend on what comes before them, after a part that does not."""
@@ -198,19 +198,19 @@ class _Builder:
         found = [self._looking_back(rest, then, before)] if terms.nullable(first) else []
         if self.asks_for(("cat", rest), _BOUNDARY):
             for kind, ranges in (("word", WORD), ("other", others(WORD))):
-                ends = terms.both((first, terms.cat(ALL, terms.chars(ranges))))
+                ends = terms.intersection((first, terms.cat(ALL, terms.chars(ranges))))
                 found.append(terms.cat(ends, self._looking_back(rest, then, kind)))
         else:
-            some = terms.both((first, terms.some())) if terms.nullable(first) else first
+            some = terms.intersection((first, terms.nonempty())) if terms.nullable(first) else first
             found.append(terms.cat(some, self._looking_back(rest, then, "within")))
-        return terms.either(tuple(found))
+        return terms.union(tuple(found))
 
     def _boundary(self, negated: bool, then: Term, before: str) -> Term:
         terms = self.terms
         word = terms.cat(terms.chars(WORD), ALL)
         is_behind_word = {"word": True, "other": False, "start": False}[before]
-        asked = terms.other(word) if is_behind_word != negated else word
-        return terms.both((asked, then))
+        asked = terms.complement(word) if is_behind_word != negated else word
+        return terms.intersection((asked, then))
 
     def _repeat(self, tree: Tree, then: Term) -> Term:
         """Return the term of a repetition of a part with assertions, none of which looks back."""
@@ -222,7 +222,7 @@ class _Builder:
             found = then
             for _ in range(most - least):
                 check_deadline()
-                found = self.terms.either((then, self.term(part, found, "within")))
+                found = self.terms.union((then, self.term(part, found, "within")))
         for _ in range(least):
             check_deadline()
             found = self.term(part, found, "within")

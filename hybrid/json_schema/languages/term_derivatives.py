@@ -260,7 +260,7 @@ class Derivatives:
             after = self.vectors.pool[vector + i - first_part]
             terms.push(terms.cat(after, self.parts[i, 1]))
         after = terms.join(kind if kind in (AND, VECTOR) else OR, begin)
-        return terms.other(after) if kind == NOT else after
+        return terms.complement(after) if kind == NOT else after
 
     def explored(self, start: cython.Py_ssize_t, bound: cython.Py_ssize_t) -> tuple:
         """Find all derivatives of a term: the states of its automaton.

@@ -57,7 +57,7 @@ cdef class Terms:
     cdef bint find_nullable(self, Py_ssize_t term) except -1
     cpdef bint nullable(self, Py_ssize_t term) noexcept
     cpdef Py_ssize_t chars(self, tuple ranges) except -1
-    cpdef Py_ssize_t some(self) except -1
+    cpdef Py_ssize_t nonempty(self) except -1
     cpdef Py_ssize_t cat(self, Py_ssize_t one, Py_ssize_t other) except -1
     cdef Py_ssize_t bounded(self, Py_ssize_t term, Py_ssize_t least, Py_ssize_t most) except -1
     cdef Py_ssize_t join_all(self, Py_ssize_t kind, tuple parts) except -1
@@ -69,7 +69,7 @@ cdef class Terms:
     cdef Front front(self, Py_ssize_t term) noexcept
     cdef bint included(self, Front one, Front other) except -1
     cdef bint includes(self, Py_ssize_t other, Py_ssize_t one) except -1
-    cpdef Py_ssize_t other(self, Py_ssize_t term) except -1
+    cpdef Py_ssize_t complement(self, Py_ssize_t term) except -1
     cpdef Py_ssize_t multiple(self, Residue divisor) except -1
     cdef Py_ssize_t residue(self, Py_ssize_t divisor, Py_ssize_t state) except -1
     cdef Py_ssize_t rest_of(self, Py_ssize_t state) except -1

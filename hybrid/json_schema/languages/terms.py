@@ -170,7 +170,7 @@ class Terms:
             self.sets.append(ranges)
         return self.make(CHARS, number)
 
-    def some(self) -> cython.Py_ssize_t:
+    def nonempty(self) -> cython.Py_ssize_t:
         """Return the term of all texts with at least one character."""
         return self.cat(self.any_character, ALL_TEXTS)
 
@@ -214,11 +214,11 @@ class Terms:
             least = 0
         return term if least == 1 and most == 1 else self.repeated(term, least, most)
 
-    def either(self, parts: tuple) -> int:
+    def union(self, parts: tuple) -> int:
         """Return the union of some terms."""
         return self.join_all(OR, parts)
 
-    def both(self, parts: tuple) -> int:
+    def intersection(self, parts: tuple) -> int:
         """Return the intersection of some terms."""
         return self.join_all(AND, parts)
 
@@ -416,7 +416,7 @@ class Terms:
                 other.most -= n
         return False
 
-    def other(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def complement(self, term: cython.Py_ssize_t) -> cython.Py_ssize_t:
         """Return the complement of a term."""
         if term in (NO_TEXT, ALL_TEXTS):
             return ALL_TEXTS if term == NO_TEXT else NO_TEXT
