@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded, UnsupportedGrammar
+from equivalence.arrays.ranges import LAST
 from equivalence.network import build_network
 from equivalence.network.grammar_reader import read_grammar
 from hybrid import CompiledGrammar, GrammarCompiler, GrammarMatcher, SchemaRefused, StrategyError
@@ -24,7 +25,7 @@ from hybrid.completion.completions import Completions
 from hybrid.json_schema.grammar import grammar_of_schema
 from hybrid.json_schema.languages.automaton import Automaton, intersection, minimal, words
 from hybrid.json_schema.languages.counted import CountedLanguage, counted_language, n_texts
-from hybrid.json_schema.languages.lengths import repeated_set, window
+from hybrid.json_schema.languages.lengths import repeated_set
 from hybrid.json_schema.languages.pattern import pattern
 from tests.matchers import mask_of
 from tests.test_artifact import VOCABULARY
@@ -34,6 +35,13 @@ pytestmark = pytest.mark.kernels
 BOUND = 10_000
 URI = {"type": "string", "format": "uri", "minLength": 1, "maxLength": 2083}
 SLUG = {"type": "string", "pattern": "^[a-z]+(-[a-z]+)*$", "maxLength": 600}
+
+
+def window(least: int, most: int | None) -> Automaton:
+    """All texts whose length is in a range."""
+    end = least if most is None else most
+    rows = [((0, LAST, i + 1),) for i in range(end)] + [((0, LAST, end),) if most is None else ()]
+    return minimal(rows, [i >= least for i in range(end + 1)])
 
 
 def texts_of(language: CountedLanguage) -> Automaton:

@@ -46,7 +46,6 @@ from hybrid.json_schema.languages.lengths import (
     Piece,
     every_length,
     repeated_set,
-    window,
     with_length,
 )
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
@@ -448,10 +447,8 @@ class Strings:
         joined = words([])
         for language, least, most in self._windows(formula):
             part = self._language(language, is_wide)
-            if max(least, most or 0) >= self._bound:
-                raise TooLarge(self._bound)
             if least or most is not None:
-                part = intersection([part, window(least, most)], self._bound)
+                part = every_length(part, least, most, self._bound)
             joined = part if joined.is_empty else union([joined, part], self._bound)
         return joined
 

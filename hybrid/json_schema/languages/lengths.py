@@ -17,13 +17,14 @@ from equivalence.arrays.ranges import LAST
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import (
     Automaton,
+    combine,
     empty,
-    intersection,
     minimal,
     one_of,
     words,
 )
 from hybrid.json_schema.languages.limits import TooLarge, check_deadline
+from hybrid.json_schema.languages.terms import Terms
 
 SHORT = 32
 """Ranges of lengths up to this are products: counters cost more."""
@@ -60,13 +61,6 @@ class Piece(NamedTuple):
     least: int = 0
     most: int | None = None
     is_counted: bool = False
-
-
-def window(least: int, most: int | None) -> Automaton:
-    """Return all texts whose length is in a range."""
-    end = least if most is None else most
-    rows = [((0, LAST, i + 1),) for i in range(end)] + [((0, LAST, end),) if most is None else ()]
-    return minimal(rows, [i >= least for i in range(end + 1)])
 
 
 def repeated_set(language: Automaton) -> Piece | None:
@@ -113,7 +107,7 @@ def with_length(
         if found is not None:
             return found
     if own is not None and most in (None, own):  # no need to count beyond `least`
-        return intersection([language, window(least, None)], bound), ()
+        return every_length(language, least, None, bound), ()
     return every_length(language, least, most, min(bound, MOST_PRODUCT)), ()
 
 
@@ -126,7 +120,11 @@ def every_length(language: Automaton, least: int, most: int | None, bound: int) 
     """
     if max(least, most or 0) > bound:
         raise TooLarge(bound)  # the beginnings of that text already are more
-    return intersection([language, window(least, most)], bound)
+
+    def join(terms: Terms, of: tuple[int, ...]) -> int:
+        return terms.intersection((of[0], terms.repeat(terms.chars(((0, LAST),)), least, most)))
+
+    return combine([language], join, bound)
 
 
 def _tails(
