@@ -47,14 +47,14 @@ pytestmark = pytest.mark.kernels
 def test_masks_are_those_of_the_reference(case: GrammarCase, rng: random.Random, on_demand: bool) -> None:
     compiled, vocabulary = classifier_case(case, on_demand)
     store = compiled.classifier.session.store
-    n_known = store.summaries.n_known
+    n_pairs = store.summaries.n_pairs
 
     def begin() -> Any:
         matcher = GrammarMatcher(compiled)
         return lambda: mask_of(matcher), matcher.accept_token
 
     agree_with_the_reference(begin, case.ebnf, vocabulary, rng.choice, 3, 8)
-    assert on_demand or store.summaries.n_known == n_known, "ahead of time, all was found"
+    assert on_demand or store.summaries.n_pairs == n_pairs, "ahead of time, all was found"
 
 
 # --- Ambiguous and deep texts ----------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def test_the_deadline_is_looked_at_within_a_state() -> None:
     work = Promotion(classifier, classifier.below, states=1000, limit=1 << 24, deadline=Deadline(0.0))
     with pytest.raises(BudgetExceeded, match="the classifier's states"):
         work.piece()
-    assert classifier.session.store.summaries.n_known == 0
+    assert classifier.session.store.summaries.n_pairs == 0
 
 
 def test_remembered_steps() -> None:
@@ -160,7 +160,7 @@ def test_what_a_complete_automaton_lacks_is_never_guessed() -> None:
     fresh, compiled = GrammarMatcher(compiled_of(NESTED)), compiled_of(NESTED)
     classifier = compiled.classifier
     known = classifier._summaries
-    assert known.complete and known.n_known > 0
+    assert known.complete and known.n_pairs > 0
     classifier._summaries = summaries_of(
         known.first_rows(), np.empty((0, 4), np.int64), known.pendings.lists(), known.masks.lists(),
         known.units.lists(), known.n_words, True,

@@ -50,7 +50,7 @@ def begun(compiled: CompiledGrammar) -> Promotion:
 
 def known_states(compiled: CompiledGrammar) -> int:
     summaries = compiled.classifier.session.store.summaries
-    return int(summaries.n_known + (summaries.first_rows()[:, 0] >= 0).sum())
+    return int(summaries.n_pairs + (summaries.first_rows()[:, 0] >= 0).sum())
 
 
 def is_complete(compiled: CompiledGrammar) -> bool:
@@ -200,7 +200,7 @@ def test_masks_are_the_same_before_between_and_after_pieces(case: GrammarCase, r
         is_left = work.piece()
     work.finish()
     assert is_complete(compiled)
-    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known, case.ebnf
+    assert compiled.classifier.summaries.n_pairs == ahead.classifier.summaries.n_pairs, case.ebnf
     found = known_states(compiled)
     for sides, _ in pairs:
         sides.mask()
@@ -225,7 +225,7 @@ def test_all_states_are_found(grammar: str, small_pieces: None) -> None:
     assert "because promote was called" in compiled.reason
     assert is_complete(compiled)
     found = known_states(compiled)
-    assert compiled.classifier.summaries.n_known == ahead.classifier.summaries.n_known
+    assert compiled.classifier.summaries.n_pairs == ahead.classifier.summaries.n_pairs
     assert masks_along(compiled, 3) == before == masks_along(ahead, 3)
     for seed in range(4, 9):
         assert masks_along(compiled, seed, 80) == masks_along(ahead, seed, 80)
@@ -239,7 +239,7 @@ def test_what_was_read_from_a_file_builds_its_network_again() -> None:
     masks = masks_along(again)
     assert again.promote() and is_complete(again) and compiled.promote()
     assert masks_along(again) == masks == masks_along(compiled)
-    assert again.classifier.summaries.n_known == compiled.classifier.summaries.n_known
+    assert again.classifier.summaries.n_pairs == compiled.classifier.summaries.n_pairs
     third = from_bytes(to_bytes(again), VOCABULARY)
     assert is_complete(third) and masks_along(third) == masks
 

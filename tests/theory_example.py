@@ -349,7 +349,7 @@ class Example:
         for symbol in self.contexts_in_order:
             if symbol >= 0 and first[symbol][0] >= 0:
                 lines.append(f"{self.name(symbol):<16}{result(*first[symbol])}\n")
-        for left, symbol, read, below in summaries.used_rows()[0].tolist():
+        for left, symbol, read, below in summaries.known_rows().tolist():
             lines.append(f"{f'{pending(left)} on {self.name(symbol)}':<16}{result(read, below)}\n")
         return "".join(lines)
 

@@ -5,6 +5,7 @@ cdef struct Pair:
     int first
     int second
     int result
+    int rest
 
 
 cdef class Pairs:
@@ -17,3 +18,4 @@ cdef class Pairs:
     cdef Py_ssize_t add(self, Py_ssize_t first, Py_ssize_t second, Py_ssize_t slot) except -1 nogil
     cdef Py_ssize_t slot(self, Py_ssize_t first, Py_ssize_t second) noexcept nogil
     cdef int grow(self) except -1
+    cdef Pairs copied(self, Account account)

@@ -124,9 +124,9 @@ class DeltaWalker(Walker):
         self.loop_mask = self.summaries.first[other].mask
         self.loop_pending = self.summaries.first[other].pending
         if below >= 0:
-            slot = self.summary(self.loop_pending, below)
-            self.loop_mask = self.summaries.united(self.loop_mask, self.summaries.rows[slot].mask)
-            self.loop_pending = self.summaries.rows[slot].below
+            pair = self.summary(self.loop_pending, below)
+            self.loop_mask = self.summaries.united(self.loop_mask, self.summaries.pairs.rows[pair].result)
+            self.loop_pending = self.summaries.pairs.rows[pair].rest
         return True
 
     def frame_of(self, tail):

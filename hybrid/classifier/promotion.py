@@ -88,7 +88,7 @@ class Promotion:
             if session is not self._classifier.session:
                 raise BudgetExceeded(REPLACED)
             store = session.store
-            if store.summaries.n_known > self._states:
+            if store.summaries.n_pairs > self._states:
                 raise BudgetExceeded(
                     f"the classifier needs more than {self._states} states; raise Budget.states"
                 )

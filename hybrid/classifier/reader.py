@@ -161,9 +161,9 @@ class Reader:
         symbol = self.space.stacks.frames[frame].state
         if symbol < 0:
             symbol = self.summariser.symbol_of(symbol, self.space.stacks.frames[frame].count)
-        slot = self.summariser.summary(pending, symbol)
-        mask: cython.Py_ssize_t = self.summaries.rows[slot].mask
-        left: cython.Py_ssize_t = self.summaries.rows[slot].below
+        pair = self.summariser.summary(pending, symbol)
+        mask: cython.Py_ssize_t = self.summaries.pairs.rows[pair].result
+        left: cython.Py_ssize_t = self.summaries.pairs.rows[pair].rest
         if mask != 0:
             self.levels[depth].mask = self.united(self.levels[depth].mask, mask)
         deeper = self.space.stacks.frames[frame].tail

@@ -26,7 +26,7 @@ cdef class Summariser:
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
     cdef Py_ssize_t symbol_of(self, Py_ssize_t state, Py_ssize_t count) except -1 nogil
     cdef Py_ssize_t summary(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
-    cdef Py_ssize_t read_below(self, Py_ssize_t pending, Py_ssize_t symbol) except -1 nogil
+    cdef int read_below(self, Py_ssize_t pair) except -1 nogil
     cdef Py_ssize_t unit_at(self, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t own_of(self, Py_ssize_t symbol) noexcept nogil
     cdef Py_ssize_t begin_on(self, Py_ssize_t symbol) except -1 nogil

@@ -146,13 +146,14 @@ class Summariser:
 
     @cython.final
     def summary(self, pending, symbol):
-        """The place in `summaries.rows` of what a pending set reads on a symbol."""
-        slot = self.summaries.slot(pending, symbol)
-        return slot if self.summaries.rows[slot].pending >= 0 else self.read_below(pending, symbol)
+        """The number in `summaries.pairs` of a pending set and a symbol; the result is known then."""
+        pair = self.summaries.pairs.number(pending, symbol)
+        if self.summaries.pairs.rows[pair].result < 0:
+            self.read_below(pair)
+        return pair
 
-    def read_below(self, pending, symbol):
-        """Read a pending set on a symbol with an unknown stack below. Return the place of the result in
-        `summaries.rows`.
+    def read_below(self, pair):
+        """Read the pending set of a pair on its symbol, with an unknown stack below.
 
         Raises:
             BudgetExceeded: there is no room; or the automaton is complete (a bug of ours, which must not
@@ -162,6 +163,8 @@ class Summariser:
             with cython.gil:
                 raise BudgetExceeded("a stack needs a summary that is missing, although all should be there")
         one: cython.Py_ssize_t = 1
+        pending = self.summaries.pairs.rows[pair].first
+        symbol = self.summaries.pairs.rows[pair].second
         own = self.own_of(symbol)
         begin = self.begin_on(symbol)
         mask_at = self.empty_mask()
@@ -197,8 +200,7 @@ class Summariser:
         self.sort_pairs(n)
         n = self.distinct_pairs(n, mask_at)
         mask = self.summaries.masks.intern(self.summaries.n_words)
-        below = self.pending_set(n)
-        return self.summaries.add(pending, symbol, mask, below)
+        return self.summaries.note(pair, mask, self.pending_set(n))
 
     @cython.final
     def unit_at(self, symbol):

@@ -37,7 +37,7 @@ class SummaryClosure:
         queue: pairs [pending set, below set] to read, each once, including those already read.
         n_contexts: how many contexts are done.
         head: the pair that is being read. `run` begins again with it: what is known takes 20 ns a summary.
-        most: the number of summaries at which `run` returns.
+        most: the number of pairs at which `run` returns.
     """
 
     summariser: Summariser
@@ -78,7 +78,7 @@ class SummaryClosure:
             BudgetExceeded: the store's bytes are used up; results so far are kept.
         """
         done: cython.bint = False
-        self.most = self.summaries.n_known + states
+        self.most = self.summaries.pairs.count + states
         end: cython.Py_ssize_t = min(self.n_contexts + contexts, self.contexts.shape[0])
         with cython.nogil:
             if self.begin_contexts(end) and self.read_queue():
@@ -160,11 +160,11 @@ class SummaryClosure:
         """Read a pending set on a symbol and queue what is left. Return 0 if there would be too many
         states."""
         self.space.account.check()
-        slot = self.summaries.slot(pending, symbol)
-        if self.summaries.rows[slot].pending < 0:
-            if self.summaries.n_known >= self.most:
+        pair = self.summaries.pairs.number(pending, symbol)
+        if self.summaries.pairs.rows[pair].result < 0:
+            if self.summaries.pairs.count > self.most:
                 return 0
-            slot = self.summariser.read_below(pending, symbol)
-        if self.summaries.rows[slot].below != 0:
-            self.queue.pair(self.summaries.rows[slot].below, below)
+            self.summariser.read_below(pair)
+        if self.summaries.pairs.rows[pair].rest != 0:
+            self.queue.pair(self.summaries.pairs.rows[pair].rest, below)
         return 1

@@ -105,10 +105,10 @@ class Walker(WalkOutput):
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
-    def read_below(self, pending: cython.Py_ssize_t, symbol: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    def read_below(self, pair: cython.Py_ssize_t) -> cython.int:
         """See `Summariser`."""
-        below = self.read_from(pending, symbol)
-        return self.summaries.add(pending, symbol, self.mask, below)
+        below = self.read_from(self.summaries.pairs.rows[pair].first, self.summaries.pairs.rows[pair].second)
+        return self.summaries.note(pair, self.mask, below)
 
     def read_from(self, pending, symbol):
         """Read what is below the nodes of a pending set, or with -1 the whole trie, on a symbol.

@@ -137,7 +137,6 @@ def _explored(
     """Make the data of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known, schema = classifier.fixed, classifier.summaries, compiled.schema
     assert isinstance(fixed, Fixed), "there are classes"
-    rows, _ = known.used_rows()
     starts, pairs = known.pendings.lists()
     masks, units = known.masks.lists()[1], known.units.lists()[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.parser.net
@@ -155,7 +154,7 @@ def _explored(
         "pending_lengths": np.diff(starts),
         "pending_suffixes": pairs // fixed.n_groups,
         "pending_classes": pairs % fixed.n_groups,
-        "rows": rows.T,  # by columns, which compress to two thirds of the size
+        "rows": known.known_rows().T,  # by columns, which compress to two thirds of the size
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
         "schema": np.frombuffer(text, np.uint8),

@@ -20,9 +20,9 @@ cdef class Reader:
     cdef Py_ssize_t kinds_of(self, Py_ssize_t node) except -1 nogil
     cdef Py_ssize_t read(self, Py_ssize_t node) except -1 nogil
     cdef Py_ssize_t skipped(self, Py_ssize_t frontier, Py_ssize_t below) noexcept nogil
-    cdef Py_ssize_t slot_of(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
+    cdef Py_ssize_t pair_of(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
-    cdef Py_ssize_t read_below(self, Py_ssize_t frontier, Py_ssize_t state) except -1 nogil
+    cdef int read_below(self, Py_ssize_t pair) except -1 nogil
     cdef int begin(self, Py_ssize_t length) except -1 nogil
     cdef Py_ssize_t note(self, Py_ssize_t outcome, Py_ssize_t kind, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t frontier_of(self, Py_ssize_t n) except -1 nogil

@@ -91,9 +91,9 @@ class Reader:
             below = self.skipped(frontier, below)
             if below == NOWHERE:
                 break
-            slot = self.slot_of(frontier, self.nodes.rows[below].first)
-            more: cython.Py_ssize_t = self.summaries.rows[slot].mask
-            frontier = self.summaries.rows[slot].below
+            pair = self.pair_of(frontier, self.nodes.rows[below].first)
+            more: cython.Py_ssize_t = self.summaries.pairs.rows[pair].result
+            frontier = self.summaries.pairs.rows[pair].rest
             below = self.nodes.rows[below].second
             if found == 0:
                 found = more
@@ -107,10 +107,12 @@ class Reader:
             below = self.nodes.rows[below].second
         return below
 
-    def slot_of(self, frontier, state):
-        """The slot in `summaries` of a frontier and a state, computed if it is new."""
-        slot = self.summaries.slot(frontier, state)
-        return self.read_below(frontier, state) if self.summaries.rows[slot].pending < 0 else slot
+    def pair_of(self, frontier, state):
+        """The number in `summaries.pairs` of a frontier and a state; the result is known then."""
+        pair = self.summaries.pairs.number(frontier, state)
+        if self.summaries.pairs.rows[pair].result < 0:
+            self.read_below(pair)
+        return pair
 
     # ---------------------------------------------------------------- single states
 
@@ -128,9 +130,11 @@ class Reader:
         self.summaries.first[state].pending = cython.cast(cython.int, frontier)
         self.summaries.first[state].mask = cython.cast(cython.int, kinds)
 
-    def read_below(self, frontier, state):
-        """Read a state below the top with a frontier. Return the slot of the result."""
+    def read_below(self, pair):
+        """Read a state below the top with a frontier."""
         self.account.check()
+        frontier = self.summaries.pairs.rows[pair].first
+        state = self.summaries.pairs.rows[pair].second
         n: cython.Py_ssize_t = 0
         begin = self.frontiers.starts[frontier]
         end = self.frontiers.starts[frontier + 1] - 1  # the last entry is the number of states that all skip
@@ -147,7 +151,7 @@ class Reader:
                 found = self.color_outcome[self.color_start[color] + place]
                 n = self.note(cython.cast(cython.Py_ssize_t, found), kind, n)
         left = self.frontier_of(n)
-        return self.summaries.add(frontier, state, self.kinds.intern(self.summaries.n_words), left)
+        return self.summaries.note(pair, self.kinds.intern(self.summaries.n_words), left)
 
     def begin(self, length):
         """Make room for a frontier of at most `length` entries, and for an empty set of kinds."""
