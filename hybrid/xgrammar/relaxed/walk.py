@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hybrid.json_schema.dialects import DIALECTS, draft_named
 from hybrid.xgrammar.relaxed.confused_parts import find_confused, is_typed, skipped_names
-from hybrid.xgrammar.relaxed.keywords import APPLIES, NEXT_TO, Finding, fits, is_idle, unknown_to
+from hybrid.xgrammar.relaxed.keywords import APPLIES, NEXT_TO, Finding, fits, gap, is_idle, limit, unknown_to
 from hybrid.xgrammar.relaxed.kinds import (
     ALL,
     SIGNS,
@@ -156,29 +156,24 @@ class Walk:
                 self._parts.append((node, path))
                 self._ambiguous |= bool(skipped_names(node)) or (default != "" and not is_typed(node))
                 begun = len(self._waiting)
-                self._part(node, path, default)
+                for finding in self._part(node, path, default):
+                    self._add(path, finding)
                 self._waiting[begun:] = self._waiting[begun:][::-1]
         if self._ambiguous:
             confused = find_confused(self._root)
             for node, path in self._parts:
                 if id(node) in confused:
-                    self._list(path, confused[id(node)], CONFUSED)
-                    self._limit(path, confused[id(node)], CONFUSED)
+                    self._add(path, gap(confused[id(node)], CONFUSED))
+                    self._add(path, limit(confused[id(node)], CONFUSED))
         self._limit_all(self._closed, "strict_mode forbids properties and items that are not declared")
         self._limit_all(self._ordered, "keys can only be written in the order in which they are listed here")
         return Differences(tuple(self._found.values()), tuple(self._narrowed.values()))
 
-    def _list(self, path: Path, keyword: str, reason: str, inside: str = "") -> None:
-        self._add(self._found, Relaxation, path, keyword, reason, inside)
-
-    def _limit(self, path: Path, keyword: str, reason: str, inside: str = "") -> None:
-        self._add(self._narrowed, Narrowing, path, keyword, reason, inside)
-
-    def _add(
-        self, found: dict[tuple[str, str], Any], kind: type[Relaxation | Narrowing], path: Path, keyword: str,
-        reason: str, inside: str,
-    ) -> None:  # fmt: skip
-        """List a keyword, or a key below it, unless the pointers have too many characters already."""
+    def _add(self, path: Path, finding: Finding) -> None:
+        """List a finding about a part, unless the pointers have too many characters already."""
+        is_gap, keyword, reason, inside = finding
+        found: dict[tuple[str, str], Any] = self._found if is_gap else self._narrowed
+        kind = Relaxation if is_gap else Narrowing
         pointer = ""
         if self._characters >= 0:
             pointer = _pointer(((path, keyword), inside) if inside else (path, keyword))
@@ -199,60 +194,62 @@ class Walk:
             path = (path, key)
         self._waiting.append((schema, path, default))
 
-    def _part(self, node: dict[str, Any], path: Path, default: str) -> None:
-        """Examine a part, and take the branch that XGrammar takes."""
+    def _part(self, node: dict[str, Any], path: Path, default: str) -> Iterator[Finding]:
+        """Examine a part, take the branch that XGrammar takes, and visit the parts below it."""
         for keyword in sorted(self._unknown & node.keys()):
-            self._limit(path, keyword, OTHER_DRAFT)
+            yield limit(keyword, OTHER_DRAFT)
         if "$ref" in node:
-            self._reference(node, path)
+            yield from self._reference(node)
         elif "const" in node:
-            self._constants(node, path, "const", [node["const"]])
+            yield from self._constants(node, path, "const", [node["const"]])
         elif "enum" in node:
-            self._constants(node, path, "enum", node["enum"])
+            yield from self._constants(node, path, "enum", node["enum"])
         elif "anyOf" in node or "oneOf" in node:
             keyword = "anyOf" if "anyOf" in node else "oneOf"
             for number, option in enumerate(node[keyword]):
                 self._visit(option, path, keyword, number)
             if keyword == "oneOf" and not self._kinds.exclusive(node[keyword]):
-                self._list(path, keyword, AS_ANY_OF)
-            self._beside(node, path, keyword)
+                yield gap(keyword, AS_ANY_OF)
+            yield from self._beside(node, keyword)
         elif "allOf" in node:
             if len(node["allOf"]) == 1:
                 self._visit(node["allOf"][0], path, "allOf", 0)
             elif not is_idle("allOf", node):
-                self._list(path, "allOf", "XGrammar allows any value here, because there are several members")
-            self._beside(node, path, "allOf")
+                yield gap("allOf", "XGrammar allows any value here, because there are several members")
+            yield from self._beside(node, "allOf")
         elif node.get("type") or default:
             for one in types_of(node) or [default]:
-                self._typed(node, path, one)
+                yield from self._typed(node, path, one)
         elif (sign := sign_of(node)) is not None:
-            self._limit(path, sign, f"without a type, only {SIGNS[sign]}s can be written here")
-            self._typed(node, path, SIGNS[sign])
+            yield limit(sign, f"without a type, only {SIGNS[sign]}s can be written here")
+            yield from self._typed(node, path, SIGNS[sign])
         else:
-            self._rest(node, path, ALL, frozenset(), ANY)
+            yield from self._rest(node, ALL, frozenset(), ANY)
 
-    def _reference(self, node: dict[str, Any], path: Path) -> None:
+    def _reference(self, node: dict[str, Any]) -> Iterator[Finding]:
         reference = node["$ref"]
         targets = local_targets(self._root, reference)
         if not targets:
-            self._list(path, "$ref", "only '#' and '#/...' are followed; others allow any value")
+            yield gap("$ref", "only '#' and '#/...' are followed; others allow any value")
         elif reference != "#" and targets[0][0] != decoded_names(reference):
-            self._list(path, "$ref", OTHER_PATH)
+            yield gap("$ref", OTHER_PATH)
         for names, target in targets:
             place: Path = None
             for name in names:
                 place = (place, name)
             self._later.append((target, place, ""))
         if not self._alone:
-            self._beside(node, path, "$ref")
+            yield from self._beside(node, "$ref")
 
-    def _beside(self, node: dict[str, Any], path: Path, branch: str) -> None:
+    def _beside(self, node: dict[str, Any], branch: str) -> Iterator[Finding]:
         if len(node) > 1:
-            self._rest(node, path, self._kinds.written(node), frozenset({branch}), NEXT_TO.format(branch))
+            yield from self._rest(
+                node, self._kinds.written(node), frozenset({branch}), NEXT_TO.format(branch)
+            )
 
     def _rest(
-        self, node: dict[str, Any], path: Path, kinds: frozenset[str], taken: frozenset[str], reason: str
-    ) -> None:
+        self, node: dict[str, Any], kinds: frozenset[str], taken: frozenset[str], reason: str
+    ) -> Iterator[Finding]:
         """List the keywords that could exclude values of these kinds and that are not in `taken`."""
         for keyword in node:
             about = APPLIES.get(keyword)
@@ -261,14 +258,16 @@ class Walk:
             if keyword == "type" and covers(types_of(node), kinds):
                 continue
             if not is_idle(keyword, node, self._has_counts):
-                self._list(path, keyword, reason)
+                yield gap(keyword, reason)
 
-    def _constants(self, node: dict[str, Any], path: Path, branch: str, values: list[Any]) -> None:
-        limit = constant_limit(values)
-        if limit:
-            self._limit(path, branch, limit)
-            if limit == BEYOND:
-                self._list(path, branch, limit)
+    def _constants(
+        self, node: dict[str, Any], path: Path, branch: str, values: list[Any]
+    ) -> Iterator[Finding]:
+        unwritable = constant_limit(values)
+        if unwritable:
+            yield limit(branch, unwritable)
+            if unwritable == BEYOND:
+                yield gap(branch, unwritable)
         if several_keys(values):
             self._ordered.append((path, branch))
         if len(node) == 1:
@@ -288,17 +287,9 @@ class Walk:
             else:
                 kept = all(fits(keyword, value, bound) for value in values if kind_of(value) in about)
             if not kept:
-                self._list(path, keyword, NEXT_TO.format(branch))
+                yield gap(keyword, NEXT_TO.format(branch))
 
-    def _typed(self, node: dict[str, Any], path: Path, one: str) -> None:
-        for is_gap, *found in self._findings(node, path, one):
-            (self._list if is_gap else self._limit)(path, *found)
-        if self._strict_mode and one in ("array", "object") and is_closed(node, one):
-            signs = ("properties", "patternProperties", "prefixItems", "type")
-            self._closed.append((path, next((sign for sign in signs if sign in node), "")))
-        self._rest(node, path, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"}, UNREAD)
-
-    def _findings(self, node: dict[str, Any], path: Path, one: str) -> Iterator[Finding]:
+    def _typed(self, node: dict[str, Any], path: Path, one: str) -> Iterator[Finding]:
         """Find what XGrammar makes of the keywords of a type, and visit the parts below them."""
         if one == "string":
             yield from string_findings(node)
@@ -312,6 +303,10 @@ class Walk:
         elif one == "object":
             self._object(node, path)
             yield from object_findings(node, self._kinds, self._strict_mode, self._any_order)
+        if self._strict_mode and one in ("array", "object") and is_closed(node, one):
+            signs = ("properties", "patternProperties", "prefixItems", "type")
+            self._closed.append((path, next((sign for sign in signs if sign in node), "")))
+        yield from self._rest(node, frozenset({one}), TAKEN.get(one, frozenset()) | {"type"}, UNREAD)
 
     def _array(self, node: dict[str, Any], path: Path) -> None:
         for number, item in enumerate(node.get("prefixItems", ())):
