@@ -29,6 +29,9 @@ DEEP_BRACKETS = 1000
 """More nested brackets may be too deep for a recursion. With 8 MiB of stack, XGrammar 0.2.8 crashed at
 100,000 nested groups of a pattern, and survived 10,000. Its parser of EBNF refuses 1,000 itself."""
 
+FEW_BRACKETS = 16
+"""If there are fewer brackets than this, their number is the bound of their depth."""
+
 DEEP_REFERENCES = 2000
 """More references may form a chain that is too deep: XGrammar survived 5,000, but not 50,000."""
 
@@ -37,10 +40,6 @@ DEEP_GRAMMAR_BYTES = 2_000_000
 
 WIDE_OPTION = 100
 """A longer indentation or separator, in characters, dominates the size of the grammar."""
-
-NESTED_SECONDS = 0.03
-"""If the number of brackets alone gives more seconds than this, their real depth is computed, which takes ten
-times as long as counting them."""
 
 MANY_CHARACTERS = 60
 """For a class of more characters than this, XGrammar tries much of the vocabulary in each of its states."""
@@ -128,13 +127,9 @@ def schema_estimate(schema: str, options: Mapping[str, Any]) -> Estimate:
     converter's options."""
     size = len(schema)
     schema = _without_escapes(schema)
+    depth = bracket_depth(schema)
     # a part is written again for each part that contains it, and each level is compared with all levels below
-    depth = _opened(schema)
-    nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
-    if nested > NESTED_SECONDS:
-        depth = bracket_depth(schema)
-        nested = 1e-8 * size * depth**2 + 2.5e-7 * depth**3
-    seconds = 2e-6 * size + nested
+    seconds = 2e-6 * size + 1e-8 * size * depth**2 + 2.5e-7 * depth**3
     if "pattern" in schema:
         seconds += _patterns_seconds(schema)
     if "minProperties" in schema or "maxProperties" in schema:
@@ -228,15 +223,11 @@ def _is_escaped(text: str, place: int) -> bool:
     return (place - before) % 2 == 1
 
 
-def _opened(text: str) -> int:
-    """Count the opening brackets of all kinds: an upper bound of the depth of nesting."""
-    return text.count("{") + text.count("[") + text.count("(")
-
-
 def bracket_depth(text: str) -> int:
-    """Find the greatest depth of nested brackets of all kinds, including those in strings."""
-    opened = _opened(text)
-    if opened < 16:
+    """Find the greatest depth of nested brackets of all kinds, including those in strings; if there are few,
+    an upper bound."""
+    opened = text.count("{") + text.count("[") + text.count("(")
+    if opened < FEW_BRACKETS:  # counting takes less time than finding the depth
         return opened
     brackets = text.encode("utf-8", "surrogatepass").translate(None, _OTHERS)
     depths = np.cumsum(_DEEPER[np.frombuffer(brackets, np.uint8)], dtype=np.int64)
