@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from equivalence.arrays.ranges import ranges, starts_of
 from equivalence.network import serial
 from equivalence.network.grammar_reader import ParsedGrammar
-from hybrid.guard.patterns import Bound, Size, pattern_size, size_bound
+from hybrid.guard.patterns import Size, pattern_size, size_bound
 from hybrid.guard.recursion import beginnings
 
 DEEP_BRACKETS = 1000
@@ -173,7 +173,7 @@ def _small_seconds(pattern: str) -> float:
     return seconds if seconds < SMALL_SECONDS else 0.0
 
 
-def _automaton_seconds(size: Size | Bound) -> float:
+def _automaton_seconds(size: Size) -> float:
     """Estimate the construction of an automaton: 8 to 20 us for each state, 80 to 150 ns for each pair of
     positions that may be skipped."""
     return 2e-5 * size.states + 1.5e-7 * size.skipped

@@ -68,13 +68,6 @@ class Size(NamedTuple):
     is_empty: bool = False
 
 
-class Bound(NamedTuple):
-    """Upper bounds of two attributes of `Size`."""
-
-    states: float
-    skipped: float
-
-
 _NOTHING = Size(0.0, 0.0, 0.0, is_empty=True)
 _LITERAL = Size(1.0, 1.0, FEW)
 _FEW, _SOME, _MANY = Size(1.0, 1.0, FEW), Size(1.0, 1.0, SOME), Size(1.0, 1.0, WIDE)
@@ -83,7 +76,7 @@ _OTHER = Size(1.0, OTHER_STATES, FEW)
 _LETTERS = {"\\d": _FEW, "\\s": _FEW, "\\w": _MANY, "\\D": _ANY, "\\S": _ANY, "\\W": _ANY, ".": _ANY}
 
 
-def size_bound(pattern: str) -> Bound | None:
+def size_bound(pattern: str) -> Size | None:
     """Find an upper bound of a pattern's size without examining its structure; None if the structure must be
     examined.
 
@@ -100,7 +93,8 @@ def size_bound(pattern: str) -> Bound | None:
             if repeated or times > MOST_TIMES:
                 return None
             positions += times
-    return Bound(ANY_STATES * positions, 2.0 * (1 + pattern.count("(")) * positions**2)
+    skipped = 2.0 * (1 + pattern.count("(")) * positions**2
+    return Size(positions, ANY_STATES * positions, MOST, skipped)
 
 
 @cached(256)  # dates, names and so on recur; each takes 0.1 ms
