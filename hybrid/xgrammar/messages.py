@@ -16,11 +16,12 @@ from difflib import get_close_matches
 from equivalence.errors import GrammarError, HybridError
 from hybrid.values.notations import fault_of, not_ebnf
 from hybrid.xgrammar.ebnf_advice import explained
+from hybrid.xgrammar.relaxed.kinds import ALL
 
 MESSAGE_CHARACTERS = 1_000
 """The most characters of a message that are kept: XGrammar quotes whole schemas, and Lark long names."""
 
-TYPES = "array", "boolean", "integer", "null", "number", "object", "string"
+TYPES = sorted(ALL)
 
 NO_MEMORY = "std::bad_alloc"
 """XGrammar's message of a `RuntimeError` if there is no memory."""
