@@ -81,6 +81,7 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ('{"maximum": 1e99999999999999999999}', "invalid", "", ""),
     ('{"exclusiveMinimum": 1e-400}', "limit", "exclusiveMinimum", ""),
     ('{"items": {"enum": [1e400]}}', "limit", "", "/items"),
+    ('{"enum": [[1e99999999]], "uniqueItems": true}', "limit", "", ""),
     ('{"minimum": 0.' + "3" * 4500 + "}", "limit", "minimum", ""),
     ('{"items": {"enum": [1.' + "3" * 4500 + "]}}", "limit", "", "/items"),
     ([1], "invalid", "", ""),

@@ -11,12 +11,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+MOST_DIGITS = 10_000
+"""A decimal with more digits before or after the point has no fraction: 1e99999999 would take all memory."""
+
 
 def key_of(value: Any) -> Any:
     """Return a key that is the same for equal JSON values and different for others. 1 and 1.0 are equal, 1
     and true are not; objects are equal if they have the same keys and values in any order."""
     if isinstance(value, bool) or value is None:
         return value, "constant"
+    if isinstance(value, Decimal) and abs(value.adjusted()) > MOST_DIGITS:
+        return value
     if isinstance(value, float):
         return Fraction(repr(value))
     if isinstance(value, (int, Decimal)):
