@@ -2,9 +2,9 @@
 
 What: objects of random alternatives whose keys list their values, some with overlapping and some with open
 lists, objects with many conditions on a listed value, and objects with many listed conditions on a value of
-some types; each instance has a text if and only if `jsonschema` finds it valid. Also, as many alternatives as
-servers send, and as many conditions.
-Limits: lists of scalars; other conditions are in `tests.test_json_schema_meaning` and the laws.
+some types, arrays whose items are listed arrays and objects; each instance has a text if and only if
+`jsonschema` finds it valid. Also, as many alternatives as servers send, and as many conditions.
+Limits: other conditions are in `tests.test_json_schema_meaning` and the laws.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pytest
 from bench.tools import tool, tool_choice
 from equivalence.deadline import Deadline
 from hybrid.json_schema import grammar_of_schema
+from tests.random_schemas import judged_grammar
 from tests.test_json_schema_meaning import compiled_bytes, written
 
 VALUES: list[Any] = ["a", "b", "ab", 1, 1.5, 10, True, False, None, "1", "true", 0, "", "c"]
@@ -93,6 +94,38 @@ def test_texts_are_those_of_valid_instances(
         assert written(grammar, json.dumps(instance)) == valid.is_valid(instance), (schema, instance)
 
 
+class Counted(Deadline):  # type: ignore[misc]
+    n_checks = 0
+
+    def check(self, *given: Any) -> None:
+        self.n_checks += 1
+        super().check(*given)
+
+
+STRUCTURES: list[Any] = [
+    [], {}, [1], [1.0], [True], ["1"], [[1]], [{"a": 1, "b": 2}], [{"b": 2, "a": 1.0}], {"a": [1], "b": 2},
+    {"a": []}, {"a": None}, [None], 1, "1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_arrays_and_objects_may_be_listed(seed: int) -> None:
+    rng = random.Random(seed)
+    pairs = list(map(list, product(STRUCTURES, STRUCTURES)))
+    lists = [{"enum": rng.sample(STRUCTURES[:-2], rng.randint(1, 4))} for _ in range(11)]
+    lists.append({"enum": rng.sample(STRUCTURES, 8)})
+    branches = [{"prefixItems": [one, rng.choice(lists)], "items": False, "minItems": 2} for one in lists]
+    for schema in ({"enum": rng.sample(pairs, 40)}, {"anyOf": branches}, {"oneOf": branches}):
+        assert judged_grammar(schema, pairs) is not None
+
+
+def test_as_many_arrays_as_an_enumeration_may_have() -> None:
+    """Split one by one, 200 arrays whose items are arrays took 22 s."""
+    deadline = Counted(60)
+    grammar_of_schema({"enum": [[[i], [i + 1]] for i in range(200)]}, deadline=deadline)
+    assert deadline.n_checks < 4_000
+
+
 @pytest.mark.parametrize("count", [40, 300])
 def test_as_many_tools_as_servers_send(count: int) -> None:
     """More tools than `Bounds.minterms` compile: lists of values are bounded only by the size of the
@@ -103,14 +136,6 @@ def test_as_many_tools_as_servers_send(count: int) -> None:
         other, _, _ = tool((number + 1) % count)
         assert written(grammar, json.dumps([{"name": name, "parameters": arguments}]))
         assert not written(grammar, json.dumps([{"name": other, "parameters": {**arguments, "unknown": 1}}]))
-
-
-class Counted(Deadline):  # type: ignore[misc]
-    n_checks = 0
-
-    def check(self, *given: Any) -> None:
-        self.n_checks += 1
-        super().check(*given)
 
 
 def test_as_many_conditions_as_servers_send() -> None:

@@ -19,6 +19,7 @@ cdef class Nonterminals:
     cdef object _build_array
     cdef dict _by_formula
     cdef dict _by_content
+    cdef dict _keys
     cdef Py_ssize_t _depth
     cdef Py_ssize_t _n_checks
 
@@ -26,6 +27,8 @@ cdef class Nonterminals:
     cpdef object check(self)
     cdef Nonterminal _find(self, Formula formula)
     cdef tuple _closed(self, Formula array, Formula object_, Declared declared)
+    cpdef object listed(self, Formula formula)
+    cdef object _key(self, object value)
     cpdef bint may_hold(self, Formula formula) except -1
     cdef object _verdict(self, Nonterminal nonterminal)
     cdef object _reaches_end(self, Structure automaton)

@@ -27,9 +27,11 @@ from cython.cimports.hybrid.json_schema.assertions import Assertions
 from cython.cimports.hybrid.json_schema.automata import Nonterminal, Structure
 from cython.cimports.hybrid.json_schema.declarations import Declarations, Declared
 from cython.cimports.hybrid.json_schema.formulas import Formula
+from cython.cimports.hybrid.json_schema.locations import Location
 
 from equivalence.deadline import Deadline
 from hybrid.json_schema.atoms import items_atom
+from hybrid.json_schema.equality import key_of
 from hybrid.json_schema.errors import SchemaRefused
 from hybrid.json_schema.formulas import decide
 from hybrid.json_schema.languages.limits import TooLarge
@@ -116,7 +118,7 @@ class Nonterminals:
         self._deadline = deadline
         self._is_strict = is_strict
         self._build_object, self._build_array = build_object, build_array
-        self._by_formula, self._by_content = {}, {}
+        self._by_formula, self._by_content, self._keys = {}, {}, {}
         self._n_checks = 0
         self._depth = 0  # number of verdicts that wait for others
 
@@ -253,6 +255,36 @@ class Nonterminals:
         if formula.is_constant:
             return formula is self.formulas.true
         return self._verdict(self.of(formula)) is not False
+
+    def listed(self, formula: Formula) -> object:
+        """Return keys of all values of a formula, if they are scalars that formulas list, or the arrays and
+        objects of an `enum` alone; otherwise None."""
+        location: Location
+        if formula.op == "atom" and "enum" in self.assertions.locations.dialect.keywords:
+            location = self.assertions.locations.all[formula.args[1]]
+            values = location.schema.get("enum") if len(location.schema) == 1 else None
+            if values and isinstance(values, list):
+                if not [value for value in values if not isinstance(value, (list, dict))]:
+                    return frozenset([self._key(value) for value in values])
+        return self.of(formula).listed
+
+    @cython.cfunc
+    def _key(self, value: object) -> object:
+        """Return a key that is the same for equal values of the schema and different for others. Arrays and
+        objects have numbers, so that each is looked at once, however deep it lies."""
+        is_array: cython.bint = isinstance(value, list)
+        if not is_array and not isinstance(value, dict):
+            return key_of(value)
+        known = self._keys.get(id(value))
+        if known is None:
+            content: object
+            if is_array:
+                content = tuple([self._key(one) for one in value])
+            else:
+                content = frozenset([(name, self._key(one)) for name, one in value.items()])
+            kind = "array" if is_array else "object"
+            known = self._keys[id(value)] = self._keys.setdefault(content, (kind, len(self._keys)))
+        return known
 
     def satisfying(self, formula: Formula, values: frozenset) -> list:
         """Return those of some values that satisfy a formula: null, booleans and strings, as pairs of type

@@ -176,7 +176,7 @@ class _Splitter:
         """
         nonterminals, formulas = self._nonterminals, self._formulas
         atom: Formula
-        lists: dict = {atom: nonterminals.of(atom.args[1]).listed for atom in unknown}
+        lists: dict = {atom: nonterminals.listed(atom.args[1]) for atom in unknown}
         listed = {atom: values for atom, values in lists.items() if values is not None}
         if len(listed) < MANY_LISTED:
             return None
