@@ -12,13 +12,12 @@ the token is forbidden.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
-from itertools import islice, zip_longest
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import TypeAlias
 
 from equivalence.deadline import Deadline
 from hybrid.json_schema.uniqueness.marks import BYTES, MARKED, unmarked
-from hybrid.json_schema.uniqueness.prefix_counts import with_prefix
 from hybrid.uniqueness.cursor import (
     BACKSLASH,
     BEFORE,
@@ -29,10 +28,9 @@ from hybrid.uniqueness.cursor import (
     Container,
     Cursor,
     Repeated,
-    in_order,
     is_consistent,
 )
-from hybrid.uniqueness.numbers import IN_NUMBER, number, number_at_end
+from hybrid.uniqueness.numbers import IN_NUMBER, number
 from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
@@ -59,8 +57,6 @@ never becomes another number than 1."""
 
 _WITHIN_STRING = re.compile(r'[^"\\]+')
 """The beginning of a text that neither ends a string nor escapes a character."""
-
-Text = TypeVar("Text", str, bytes)
 
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
 
@@ -114,65 +110,51 @@ def may_be_new(
     has_new = None if unfinished or cursor.shows_what_follows else array.can_become_new(begun)
     if has_new is not None:
         return has_new
-    same = _least_common(begun)
-    n_same = len(with_prefix(same, in_order(array.texts_like(begun))))
     depth = cursor.open.index(array)
     if unfinished and _has_new_character(behind(), cursor, array, depth, tries):
         return True
-    level: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
+    todo: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
     must_end = bool(unfinished)  # an escape or a character
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
-    while level:
-        following: list[tuple[Follower, Cursor, str, bytes]] = []
-        unlike: dict[tuple[str, bytes], tuple[Follower, Cursor]] = {}
-        for follower, here, text, rest in level:
-            if not tries.take():
-                return False
-            has_begun = here.open[depth].begins >= 0
-            for byte in _next_bytes(follower, here.mode, rest, must_end and text == begun):
-                after = here.copy()
-                try:
-                    marked = after.read(byte)
-                except Repeated:
+    for follower, here, text, rest in todo:  # it grows
+        if not tries.take():
+            return False
+        has_begun = here.open[depth].begins >= 0
+        for byte in _next_bytes(follower, here.mode, rest, must_end and text == begun):
+            after = here.copy()
+            try:
+                marked = after.read(byte)
+            except Repeated:
+                continue
+            twin = follower.fork()
+            if not twin.accept_string(marked):
+                continue
+            if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
+                if not mark_may_follow(after, twin):
                     continue
-                twin = follower.fork()
-                if not twin.accept_string(marked):
-                    continue
-                if len(after.open) <= depth or (has_begun and after.open[depth].begins < 0):
-                    if not mark_may_follow(after, twin):
-                        continue
-                    return True  # an item ended that is new, or that may be a repetition
-                if after.open[depth].begins < 0:  # white space before the item
-                    following.append((twin, after, "", b""))
-                    continue
+                return True  # an item ended that is new, or that may be a repetition
+            if after.open[depth].begins < 0:  # white space before the item
+                todo.append((twin, after, "", b""))
+                continue
+            text, rest = after.begun_parts(after.open[depth])
+            has_new = None if rest or after.shows_what_follows else array.can_become_new(text)
+            if has_new is not None:
+                if has_new:
+                    return True
+                continue
+            if after.mode == IN_SCALAR and _ENDLESS_ZEROS.search(text):
+                continue
+            if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
+                continue
+            met.add((text, rest))
+            if not rest and is_consistent(text, array.texts_like(text)) and _read_forced(twin, after):
                 text, rest = after.begun_parts(after.open[depth])
-                has_new = None if rest or after.shows_what_follows else array.can_become_new(text)
-                if has_new is not None:
-                    if has_new:
-                        return True
-                    continue
-                if after.mode == IN_SCALAR and _ENDLESS_ZEROS.search(text):
-                    continue
-                if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
-                    continue
-                met.add((text, rest))
-                if not rest and is_consistent(text, array.texts_like(text)) and _read_forced(twin, after):
-                    text, rest = after.begun_parts(after.open[depth])
-                is_new = after.always_has_more(depth + 1) or not is_consistent(text, array.texts_like(text))
-                if is_new or array.has_spare_completions(text):
-                    if goes_on(after, twin.fork, depth + 1, tries):
-                        return True  # however it goes on
-                    continue
-                following.append((twin, after, text, rest))
-                unlike[text, rest] = twin, after
-        if _n_apart(unlike) > n_same:
-            # each becomes a different value, and there are more of them than earlier items
-            ending = [
-                one for one, (twin, after) in unlike.items() if goes_on(after, twin.fork, depth + 1, tries)
-            ]
-            if _n_apart(ending) > n_same:
-                return True
-        level = following
+            is_new = after.always_has_more(depth + 1) or not is_consistent(text, array.texts_like(text))
+            if is_new or array.has_spare_completions(text):
+                if goes_on(after, twin.fork, depth + 1, tries):
+                    return True  # however it goes on
+                continue
+            todo.append((twin, after, text, rest))
     return False
 
 
@@ -265,41 +247,6 @@ def goes_on(
         if top.texts and may_run_out:
             return top.is_repeated or may_be_new(behind, cursor, top, ("", b""), tries or Tries(check))
     return True
-
-
-def _least_common(begun: str) -> str:
-    """Return what each earlier item begins with that an unfinished one may become equal to.
-
-    Zeros at the end of a fraction do not change a number, so `10.0` may become equal to `10`. If it has an
-    exponent, or is zero so far, it may be spelled in any way.
-    """
-    before, digits = number_at_end(begun)
-    if "e" in digits or "E" in digits or (digits and not digits.strip("-0.")):
-        return before
-    return before + digits.rstrip("0").rstrip(".") if "." in digits else begun
-
-
-def _n_apart(begun: Collection[tuple[str, bytes]]) -> int:
-    """Return a number of different values that some unfinished texts become in any case.
-
-    Args:
-        begun: texts, each with the unfinished escape or character after it. If a text begins another one, it
-            does not count, as both may become the same value. An escape and a character may be the same.
-    """
-    rests: dict[str, tuple[set[bytes], set[bytes]]] = {}
-    for text, rest in begun:
-        rests.setdefault(text, (set(), set()))[rest[:1] != b"\\"].add(rest.lower())
-    return sum(max(map(len, map(_longest, rests[text]))) for text in _longest(rests))
-
-
-def _longest(texts: Collection[Text]) -> list[Text]:
-    """Return those of some texts that do not begin another one."""
-    ordered = sorted(texts)
-    return [
-        text
-        for text, after in zip_longest(ordered, ordered[1:])
-        if after is None or not after.startswith(text)
-    ]
 
 
 def mark_may_follow(cursor: Cursor, follower: Follower) -> bool:
