@@ -46,16 +46,14 @@ _WITHIN_CHARACTER = re.compile(rb"\\u[0-9a-fA-F]{0,4}\Z")
 """A complete escape matches, too, since it may be the first half of a character."""
 
 
-def candidates(cursor: Cursor, kinds: Kinds, words: NDArray[np.uint32], size: int) -> NDArray[np.int64]:
+def candidates(cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Find the ids of a mask that may repeat something.
 
     Args:
         cursor: the place of the sequence.
         kinds: the token kinds of the vocabulary.
-        words: the grammar's mask.
-        size: the size of the vocabulary.
+        bits: the mask, a bool for each id.
     """
-    bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size].view(bool)
     if not cursor.is_watching:
         is_within = cursor.mode in (IN_STRING, ESCAPED)  # without a quotation mark, the string goes on
         return np.flatnonzero(bits & kinds.opening & (kinds.with_quote | (not is_within)))

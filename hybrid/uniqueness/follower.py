@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equivalence.deadline import Deadline
 from hybrid.classifier.follower import ClassifierFollower
@@ -109,7 +110,7 @@ class UniquenessFollower(Follower):
         if self._is_marked:
             needed = self._restrict_marked(mask, check)
         else:
-            tried = candidates(self._cursor, self._kinds, mask, len(self._tokens))
+            tried = candidates(self._cursor, self._kinds, self._bits(mask))
             for token in self._forbidden(tried.tolist(), check) if len(tried) else ():
                 mask[token >> 5] &= ~np.uint32(1 << (token & 31))
                 needed = True
@@ -127,74 +128,48 @@ class UniquenessFollower(Follower):
             words: the mask.
             check: raises `TooSlow` if it takes too long.
         """
-        kinds, size = self._kinds, len(self._tokens)
-        everything = np.full(words.shape, 0xFFFFFFFF, np.uint32)
-        tried = candidates(self._cursor, kinds, everything, size)
-        if any(one.is_repeated for one in self._cursor.open):
-            closing = kinds.separating & (kinds.with_quote | (self._cursor.mode not in (IN_STRING, ESCAPED)))
-            tried = np.union1d(tried, np.flatnonzero(closing))
+        kinds, cursor = self._kinds, self._cursor
+        bits = self._bits(words) | kinds.separating  # text without commas and brackets has no marks
+        is_within = cursor.mode in (IN_STRING, ESCAPED)
+        chosen = kinds.separating & (kinds.with_quote | (not is_within))
+        if not any(one.is_repeated for one in cursor.open):
+            chosen[:] = False
         # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string
         # may end, and white space may come, only if the right one can follow.
-        if self._cursor.mode in (IN_STRING, ESCAPED):
-            tried = np.union1d(tried, np.flatnonzero(kinds.with_quote))
-        elif self._cursor.mode == BEHIND:
-            tried = np.union1d(tried, np.flatnonzero(np.isin(kinds.first, [*WHITE_SPACE])))
-        begun: dict[bytes, bool] = {}
-        tried = tried[~np.isin(tried, [*self._stops])]
-        first = kinds.first[tried]
-        for byte in np.unique(first[first > 0]).tolist():
-            begun[bytes([byte])] = self._read_marked(bytes([byte])) is not None
-            if not begun[bytes([byte])]:
-                removed = tried[first == byte]
-                np.bitwise_and.at(words, removed >> 5, ~(np.uint32(1) << (removed & 31).astype(np.uint32)))
-        tried = tried[[begun.get(bytes([byte]), False) for byte in first.tolist()]]
-        for token in tried.tolist():
+        if is_within:
+            chosen |= bits & kinds.with_quote
+        elif cursor.mode == BEHIND:
+            chosen |= bits & np.isin(kinds.first, [*WHITE_SPACE])
+        chosen[candidates(cursor, kinds, bits)] = True
+        for token in np.flatnonzero(chosen).tolist():
             check()
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
             # tokens that differ in white space only may differ here: its amount may be limited
-            is_allowed = self._begins(text, begun) and self._marked(text, check) is not None
+            is_allowed = self._marked(text, check) is not None
             bit = np.uint32(1 << (token & 31))
             words[token >> 5] = words[token >> 5] | bit if is_allowed else words[token >> 5] & ~bit
         for token in kinds.with_marks.tolist():
             words[token >> 5] &= ~np.uint32(1 << (token & 31))
-        bits = np.unpackbits(words.view(np.uint8), bitorder="little")[:size]
-        return not bits.all()
+        return not self._bits(words).all()
 
-    def _begins(self, text: bytes, known: dict[bytes, bool]) -> bool:
-        """Whether the grammar allows the beginning of a text. Results are stored in `known`."""
-        for length in (1, 2, 4):
-            if length >= len(text):
-                break
-            prefix = text[:length]
-            if prefix not in known:
-                known[prefix] = self._read_marked(prefix) is not None
-            if not known[prefix]:
-                return False
-        return True
-
-    def _read_marked(self, text: bytes, check: Check = unchecked) -> tuple[Cursor, bytes, Follower] | None:
-        """Read a text. Return the cursor after it, the text with its marks, and a follower that has read it;
-        None if it is refused."""
-        cursor = self._cursor.copy()
-        try:
-            marked = _read(cursor, text, check)
-        except (Repeated, ValueError, IndexError):  # the text is not JSON
-            return None
-        fork = self.inner.fork()
-        return (cursor, marked, fork) if fork.accept_string(marked) else None
+    def _bits(self, words: Any) -> NDArray[np.bool_]:
+        """Return the mask as a bool for each id."""
+        return np.unpackbits(words.view(np.uint8), bitorder="little")[: len(self._tokens)].view(bool)
 
     def _marked(self, text: bytes, check: Check = unchecked) -> tuple[Cursor, bytes] | None:
         """Read a text. Return the cursor after it, and the text with its marks; None if it is refused, or if
         only repetitions could follow."""
         if not MARKS.isdisjoint(text):
             return None
-        found = self._read_marked(text, check)
-        if found is None:
+        cursor = self._cursor.copy()
+        try:
+            marked = _read(cursor, text, check)
+        except (Repeated, ValueError, IndexError):  # the text is not JSON
             return None
-        cursor, marked, fork = found
-        if not mark_may_follow(cursor, fork):
+        fork = self.inner.fork()
+        if not fork.accept_string(marked) or not mark_may_follow(cursor, fork):
             return None
         return (cursor, marked) if goes_on(cursor, lambda: fork, check=check) else None
 
