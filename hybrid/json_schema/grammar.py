@@ -146,18 +146,12 @@ class Source(NamedTuple):
             assertions, numbers, bounds, deadline, self.strict, build_object, build_array
         )
         start = nonterminals.of(assertions.root())
-        while True:
-            nonterminals.build_all(start)
-            unique, these, counts = _bounded(nonterminals, start)
-            has_new = declare_few_keys(nonterminals, these)
-            if not has_new and not declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
-                break
+        unique, these, counts = _bounded(nonterminals, start)
         if self.left_out:
             refuse_forbidding(locations, self.left_out)
         if not start.is_productive:
             raise self._unsatisfiable(schema, strings.too_wide, deadline)
         _check_unique(nonterminals, unique, counts)
-        refuse_reordering(nonterminals, unique)
         remember_repeats(nonterminals, these)
         places = places_of(counts, start, self.layout.is_free) if these or unique else None
         if places is not None and not self.layout.is_json:
@@ -192,7 +186,8 @@ class Source(NamedTuple):
 def _bounded(
     nonterminals: Nonterminals, start: Nonterminal
 ) -> tuple[list[Nonterminal], list[Nonterminal], Counts]:
-    """Find out which nonterminals have values, and bound arrays of unique items by the numbers of values.
+    """Build all nonterminals, find out which of them have values, declare keys whose order or repeats matter,
+    and bound arrays of unique items by the numbers of values.
 
     If an array has too few values, other nonterminals may be empty, too, so this is repeated.
 
@@ -202,14 +197,20 @@ def _bounded(
     """
     n_before = -1
     while True:
+        nonterminals.build_all(start)
         find_productive(nonterminals.used)
         unique, these = _remembering(nonterminals), repeating(nonterminals)
         if unique or these:
             nonterminals.leave_out_dead(start)
             unique, these = _remembering(nonterminals), repeating(nonterminals)
+        if declare_few_keys(nonterminals, these):
+            continue
+        if declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
+            continue
         counts = Counts(nonterminals)
         if not unique or len(nonterminals.used) == n_before:
             return unique, these, counts
+        refuse_reordering(nonterminals, unique)
         n_before = len(nonterminals.used)
         for one in unique:
             assert one.array is not None

@@ -9,9 +9,7 @@ have many lengths are refused, too (`languages/counted.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from math import comb
 from typing import Any
 
 from equivalence import forks
@@ -29,6 +27,9 @@ from hybrid.json_schema.productive import parts_of
 
 MOST_LISTED = 10_000
 """At most this many values are listed."""
+
+MOST_KEYS = 10_000
+"""A class with more keys than this counts as one that always has another key for an item to differ in."""
 
 MANY = MOST_COUNTED + 1
 """Stands for every larger number, also for infinitely many."""
@@ -244,73 +245,19 @@ class Counts:
         return n_arrays(each, least, most, bool(is_unique))
 
     def _objects(self, automaton: ObjectAutomaton) -> int:
-        n = len(automaton.edges)
+        """Return the number of objects. Either only one undeclared key may come, or another one of many may
+        always come (`refuse_reordering`). So their order does not matter."""
         edges = [[(self._count(value), target) for value, target in of_state] for of_state in automaton.edges]
-        for state, target in enumerate(automaton.skipped):
-            if target >= 0:
-                edges[state].append((1, target))
-        behind = {0, *(target for of_state in edges for _, target in of_state)}
-        behind = {state for state in behind if automaton.position[state] == len(automaton.names)}
-        own = [self._undeclared(automaton, state) if state in behind else 0 for state in range(n)]
-        return n_ways(own, edges)[0]
-
-    def _undeclared(self, automaton: ObjectAutomaton, start: int) -> int:
-        """Return in how many ways undeclared keys can complete an object.
-
-        Their order does not matter, so they are counted in one order: each key comes or does not.
-        """
-        ways = {start: 1}  # of reaching each state
-        for number, known in enumerate(automaton.classes):
-            n_keys = known.count(MOST_COUNTED)
-            if n_keys is None or n_keys - 3 > max(MOST_LISTED, len(automaton.extra)):
-                self._choose_from_many(automaton, ways, number, n_keys)
-                continue
-            for _ in range(n_keys):
-                self.check()
-                after = dict(ways)
-                self._add_key(automaton, ways, number, after)
-                if after == ways:
-                    break
-                ways = after
-                if any(n == MANY and automaton.accepting[state] for state, n in ways.items()):
-                    return MANY
-        return min(sum(n for state, n in ways.items() if automaton.accepting[state]), MANY)
-
-    def _choose_from_many(
-        self, automaton: ObjectAutomaton, ways: dict[int, int], number: int, n_keys: int | None
-    ) -> None:
-        """Add the ways to reach each state with some keys of a class of many keys.
-
-        There are over `MOST_COUNTED` ways to choose three of them, or more, as long as all objects have fewer
-        than all but three.
-        """
-        step = dict(ways)
-        for n_chosen in (1, 2):
-            after: dict[int, int] = {}
-            self._add_key(automaton, step, number, after)
-            step = after
-            for state, n in step.items():
-                choices = MANY if n_keys is None else comb(n_keys, n_chosen)
-                ways[state] = min(ways.get(state, 0) + n * choices, MANY)
-        todo = list(step)
-        while todo:
-            for _, target in self._extras(automaton, todo.pop(), number):
-                if ways.get(target) != MANY:
-                    ways[target] = MANY
-                    todo.append(target)
-
-    def _add_key(
-        self, automaton: ObjectAutomaton, ways: Mapping[int, int], number: int, after: dict[int, int]
-    ) -> None:
-        """Add to `after` the ways to reach each state with one more key of a class."""
-        for state, n in ways.items():
-            for each, target in self._extras(automaton, state, number):
-                after[target] = min(after.get(target, 0) + n * each, MANY)
-
-    def _extras(self, automaton: ObjectAutomaton, state: int, number: int) -> list[tuple[int, int]]:
-        """Return the edges of a class of undeclared keys: pairs (number of values, target)."""
-        pairs = [edges for one, edges in automaton.extra[state] if one == number]
-        return [(n, target) for edges in pairs for value, target in edges if (n := self._count(value))]
+        extras = [automaton.live_extra(state) for state in range(len(edges))]
+        behind_extra = {target for of_state in extras for _, some in of_state for _, target in some}
+        for state, of_state in enumerate(edges):
+            if automaton.skipped[state] >= 0:
+                of_state.append((1, automaton.skipped[state]))
+            for number, some in extras[state]:
+                n_keys = automaton.classes[number].count(MOST_COUNTED) or MANY
+                if n_keys > MOST_KEYS or state not in behind_extra:  # others may have come before
+                    of_state += [(n_keys * self._count(value), target) for value, target in some]
+        return n_ways(list(map(int, automaton.accepting)), edges)[0]
 
 
 def n_of_piece(piece: Piece) -> int:

@@ -20,6 +20,7 @@ from cython.cimports.hybrid.json_schema.nonterminals import Nonterminals
 
 from hybrid.json_schema.errors import SchemaRefused, unique_refused
 from hybrid.json_schema.productive import parts_of
+from hybrid.json_schema.uniqueness.cardinality import MOST_KEYS
 
 check_source(__name__)
 
@@ -29,9 +30,6 @@ MOST_DECLARED = 64
 MOST_ORDERED = 1_000
 """The same for objects in which only the order of undeclared keys matters. Most of them need few states for
 each key."""
-
-MOST_KEYS = 10_000
-"""A class with more keys than this counts as one that always has another key for an item to differ in."""
 
 
 def repeating(nonterminals: Nonterminals) -> list:
