@@ -19,7 +19,7 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import build_network, dialect, edge_types, serial
 from equivalence.network.below_sets import BelowSets
-from equivalence.network.integers import read_integers
+from equivalence.network.grammar_reader import integers_of
 from equivalence.network.pipeline import NetworkPipeline, unpacked
 from tests.limits import a_stop, stopped
 from tests.test_characters import reads
@@ -69,14 +69,17 @@ def automata(*rules: list[int], parts: tuple[list[int], ...] = (), **options: An
 
 
 @pytest.mark.parametrize("values", [[], [0], [-1, 12, 345678901234], list(range(-300, 300))])
-def test_integers_are_read_up_to_the_bracket(values: list[int]) -> None:
-    text = f"[{','.join(map(str, values))}],[7]".encode()
-    found, end = read_integers(text, 1)
+def test_integers_are_read(values: list[int]) -> None:
+    found = integers_of(",".join(map(str, values)))
     assert found.tolist() == values
     assert found.dtype == np.int64
-    assert text[end:] == b"],[7]"
-    with pytest.raises(IndexError):  # there is no end
-        read_integers(text.split(b"]")[0], 1)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of numpy, at the first text that is no integer
+@pytest.mark.parametrize("text", ["x", "1,x", "1,,2", "1,2.5,3"])
+def test_what_is_no_integer_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not an integer|unmatched data"):
+        integers_of(text)
 
 
 # --- Edges -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.network.dialect import refuse_other_layout
-from equivalence.network.integers import read_integers
+from equivalence.network.grammar_reader import integers_of
 from equivalence.network.optimised import Wanted, text_of
 from equivalence.network.serial import EDGE_DETAILS
 
@@ -46,9 +46,9 @@ def optimised_grammar(wanted: Wanted) -> OptimisedGrammar | None:
         return None
     grammar, complete = text.split("\n")
     rows = None
-    if complete.startswith(_BEFORE_EDGES):  # nearly all of the text is edges: compiled code reads them
+    if complete.startswith(_BEFORE_EDGES):  # nearly all of the text is edges
         begin, end = len(_BEFORE_EDGES), complete.index("]]")
-        rows, _ = read_integers(f"{complete[begin:end].replace('],[', ',')}]".encode(), 0)
+        rows = integers_of(complete[begin:end].replace("],[", ","))
         complete = f"{complete[: begin - 1]}{complete[end + 1 :]}"
     read = json.loads(complete)
     if rows is None:
