@@ -22,8 +22,7 @@ from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.optimised import Wanted
-from equivalence.network.optimised_grammar import optimised_grammar
-from equivalence.network.reachable_part import reachable_edges
+from equivalence.network.optimised_grammar import OptimisedGrammar, optimised_grammar
 
 MAX_SERIALIZED_BYTES = 32_000_000
 """Larger texts are refused: reading 8 MB takes about 0.25 s (the repeat {3,500} in one pattern)."""
@@ -221,7 +220,7 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
     automata = []
     for number in own:
         _, begin, ends = grammar[serial.AUTOMATA_OF_RULES][number][0][:3]
-        edges, n_states = reachable_edges(made.rows, made.starts, begin, np.array(ends, np.int64))
+        edges, n_states = _reachable_edges(made, begin, ends)
         _refuse_shared_counts(edges, n_states, made.details)
         for place in np.flatnonzero(edges[:, 1] < 0).tolist():
             kind, about = edges[place, 1:3].tolist()
@@ -236,6 +235,31 @@ def _rule_of(sub: dict[str, Any], names: dict[str, int], pattern: str = "") -> F
         may_be_empty = number in grammar[serial.MAY_BE_EMPTY]
         automata.append(_with_empty_text(edges, n_states) if may_be_empty else (edges, n_states))
     return ForeignRule(tuple(automata), tuple(repeats))
+
+
+def _reachable_edges(made: OptimisedGrammar, begin: int, ends: list[int]) -> tuple[NDArray[np.int64], int]:
+    """The edges that can be reached from a state, int64[n, 5], and the number of states.
+
+    State 0 is the start, and all states that may end lead to state 1 by an edge that reads nothing. Edges
+    that read something other than bytes keep XGrammar's type.
+    """
+    number = {begin: 0}
+    edges: list[tuple[int, int, int, int, int]] = []
+    todo = [begin]
+    for state in todo:  # it grows
+        for low, high, target in made.rows[made.starts[state] : made.starts[state + 1]].tolist():
+            if target not in number:
+                number[target] = len(todo) + 1
+                todo.append(target)
+            if low >= 0:
+                step = edge_types.BYTES, low, high
+            elif low == serial.EDGE_EMPTY:
+                step = edge_types.EMPTY, 0, 0
+            else:
+                step = low, high, 0
+            edges.append((number[state], *step, number[target]))
+    edges += [(number[end], edge_types.EMPTY, 0, 0, 1) for end in ends if end in number]
+    return np.array(edges, np.int64).reshape(-1, 5), len(todo) + 1
 
 
 def _with_empty_text(edges: NDArray[np.int64], n_states: int) -> tuple[NDArray[np.int64], int]:
@@ -261,7 +285,7 @@ def _refuse_shared_counts(edges: NDArray[np.int64], n_states: int, details: list
     repeats. Skipping the repeat is harmless if one unit is enough.
 
     Args:
-        edges: the result of `reachable_edges`.
+        edges: the result of `_reachable_edges`.
         n_states: number of states.
         details: integers that edges refer to.
     """
