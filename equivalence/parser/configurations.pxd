@@ -19,7 +19,6 @@ cdef class Configurations:
     cdef const Py_ssize_t[::1] class_of_byte
     cdef ByteClass[::1] byte_classes
     cdef const unsigned long long[:, ::1] first_bits
-    cdef unsigned char[::1] same
     cdef readonly Py_ssize_t n_states, n_classes
     cdef readonly Account account
 
@@ -27,9 +26,6 @@ cdef class Configurations:
     cdef void begin_row(self, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t bottom(self, Py_ssize_t state, bint is_final) except -1 nogil
     cdef int grow_configurations(self) except -1
-    cdef void note_step(self, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t begin, Py_ssize_t end, Py_ssize_t following) noexcept nogil
-    cdef void divide(self, Py_ssize_t state) noexcept nogil
-    cdef void note_twins(self, Py_ssize_t state, Py_ssize_t configuration, Py_ssize_t byte_class, Py_ssize_t following) noexcept nogil
 
 
 # Where the (state, tail) pairs of a configuration begin in the pool; they end where the next configuration begins.

@@ -3,8 +3,7 @@
 """Configurations as numbers, and facts about each of them.
 
 What: `Configurations` interns all configurations of one computation. It has a table of the known steps
-between them, and facts that walks use. A step that was computed for one class of bytes is also recorded for
-other classes on which it must be the same.
+between them, and facts that walks use.
 When: the base class of `equivalence.parser.space.Space`, which computes steps, and says what a configuration
 is.
 Limits: configurations are never removed; their number and the account's bytes are bounded.
@@ -20,7 +19,7 @@ from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.arrays.records import empty
-from cython.cimports.equivalence.parser.automaton import Automaton, begin_of, has_moves
+from cython.cimports.equivalence.parser.automaton import Automaton, has_moves
 from cython.cimports.equivalence.parser.byte_tables import ByteTables
 from cython.cimports.equivalence.source_check import check_source
 
@@ -32,9 +31,6 @@ check_source(__name__)
 FACTS = Kind("loop_0 loop_1 character_loop characters_known label n_ports")
 WIDTH = 6
 """Initial room for the integers of each configuration: a single stack takes four."""
-
-MOST_BEGINS = cython.declare(cython.Py_ssize_t, 64)
-"""`divide` examines at most this many states."""
 
 
 @cython.no_gc
@@ -57,7 +53,6 @@ class Configurations:
             bits; whether all characters of several bytes lead back to it (2: each of their bytes does), and
             whether that is known; its label and its number of ports.
         class_of_byte, byte_classes, first_bits: `class_row`, `rows` and `bits` of `ByteTables`.
-        same: uint8[B], scratch memory for the classes that several states treat like the one before.
     """
 
     def __init__(
@@ -74,13 +69,12 @@ class Configurations:
         self.class_of_byte = byte_tables.class_row
         self.n_states = automaton.n_states
         self.n_classes = byte_tables.n_classes
-        account.claim((rows + 2) * (4 * self.n_classes + FACTS.size) + self.n_classes)
+        account.claim((rows + 2) * (4 * self.n_classes + FACTS.size))
         self.configurations = Interned(rows, WIDTH, most, account, excess)
         self.steps = np.empty((rows + 2, self.n_classes), np.int32)
         self.facts = empty(FACTS, rows + 2)
         self.byte_classes = byte_tables.rows
         self.first_bits = byte_tables.bits
-        self.same = np.empty(self.n_classes, np.uint8)
         self.configurations.pair(-1, 0)
         self.begin_row(0)
         self.facts[0].label = -1  # configuration 0: no stack at all
@@ -138,89 +132,6 @@ class Configurations:
         steps: cython.int[:, ::1] = bigger(self.steps, 2 * old)
         self.facts = bigger(self.facts, 2 * old)
         self.steps = steps
-
-    # ---------------------------------------------------------------- what a step says
-
-    def note_step(self, configuration, byte_class, begin, end, following):
-        """Record a step for its class, and for the neighbouring classes that all states treat alike, unless
-        the steps of both neighbours are known: the bytes of literals are usually alone."""
-        low = byte_class
-        high = byte_class + 1
-        if (low > 0 and self.steps[configuration, low - 1] < 0) or (
-            high < self.n_classes and self.steps[configuration, high] < 0
-        ):
-            for c in range(self.n_classes):
-                self.same[c] = 1
-            for i in range(begin, end, 2):
-                self.divide(self.configurations.pool[i])
-            while low > 0 and self.same[low]:
-                low -= 1
-            while high < self.n_classes and self.same[high]:
-                high += 1
-        for c in range(low, high):
-            self.steps[configuration, c] = cython.cast(cython.int, following)
-        if end - begin == 2:
-            self.note_twins(self.configurations.pool[begin], configuration, byte_class, following)
-
-    def divide(self, state):
-        """Clear `same` for the classes that a state, or a state with which its calls begin, does not treat
-        exactly like the class before; for all classes if there are more than `MOST_BEGINS` such states.
-
-        Making a table of this for all states took 2% of the time to a schema's first mask.
-        """
-        begins = cython.declare(cython.Py_ssize_t[64])  # MOST_BEGINS
-        n: cython.Py_ssize_t = 1
-        done: cython.Py_ssize_t = 0
-        begins[0] = state
-        self.same[0] = 0
-        while done < n:
-            state = begins[done]
-            done += 1
-            behind: cython.Py_ssize_t = 0  # the class behind the edge before, and where that edge leads
-            target: cython.Py_ssize_t = -1
-            for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
-                low = self.class_of_byte[self.automaton.edges[k].first]
-                if low > behind or target != self.automaton.edges[k].target:
-                    self.same[low] = 0
-                if behind < low:
-                    self.same[behind] = 0
-                behind = self.class_of_byte[self.automaton.edges[k].last] + 1
-                target = self.automaton.edges[k].target
-            if behind < self.n_classes:
-                self.same[behind] = 0
-            for k in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                if n == MOST_BEGINS:
-                    for low in range(self.n_classes):
-                        self.same[low] = 0
-                    return
-                begins[n] = begin_of(self.automaton, k)
-                n += 1
-
-    def note_twins(self, state, configuration, byte_class, following):
-        """If a configuration has a single state, record its step also for the other classes on edges to the
-        same target, if no call of the state reads them. White space before a token is three classes, and took
-        three of four steps."""
-        byte = self.byte_classes[byte_class].byte
-        target: cython.Py_ssize_t = -1
-        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
-            if self.automaton.edges[k].first <= byte <= self.automaton.edges[k].last:
-                target = self.automaton.edges[k].target
-        if target < 0:
-            return
-        for k in range(self.automaton.edge_starts[state], self.automaton.edge_starts[state + 1]):
-            if self.automaton.edges[k].target != target:
-                continue
-            first = self.class_of_byte[self.automaton.edges[k].first]
-            for other in range(first, self.class_of_byte[self.automaton.edges[k].last] + 1):
-                if self.steps[configuration, other] >= 0:
-                    continue
-                alike: cython.bint = True
-                for i in range(self.automaton.call_starts[state], self.automaton.call_starts[state + 1]):
-                    begin = begin_of(self.automaton, i)
-                    if has_bit(self.first_bits, begin, other) or has_bit(self.first_bits, begin, byte_class):
-                        alike = False
-                if alike:
-                    self.steps[configuration, other] = cython.cast(cython.int, following)
 
     # ---------------------------------------------------------------- from Python
 

@@ -211,7 +211,7 @@ class Space(Configurations):
         following: cython.Py_ssize_t = REJECT
         if n_next > 0:
             following = self.close(n_next, label, 0)
-        self.note_step(configuration, byte_class, begin, end, following)
+        self.steps[configuration, byte_class] = cython.cast(cython.int, following)
         return following
 
     def call(self, state, tail, byte_class, n):
