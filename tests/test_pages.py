@@ -10,8 +10,6 @@ import base64
 import hashlib
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,7 +18,6 @@ import typer
 from typer.testing import CliRunner
 
 from bench import explain_pages
-from bench.screenshots import BROWSERS
 from equivalence import Vocabulary
 from hybrid import GrammarCompiler
 from hybrid.cli.commands import app
@@ -28,6 +25,7 @@ from hybrid.pages import facts_of, render
 from hybrid.pages.document import MOST_SPOTS, MOST_STEPS
 from hybrid.pages.page import MOST_BYTES
 from tests.benches import write_schemas
+from tests.browser import needs_browser, shown
 from tests.test_cli import run
 
 HOSTILE = [
@@ -205,21 +203,7 @@ def test_all_of_a_document_is_checked(end: str, refused: int | None, tmp_path: P
         assert place in " ".join(one.split()) and ("(byte" in one) == bool(place)
 
 
-BROWSER = next(filter(None, map(shutil.which, BROWSERS)), "")
-
-
-def shown(page: Path, profile: Path) -> str:
-    """Return the document after its scripts ran. Errors of scripts, and what the policy of the page blocks,
-    fail the test."""
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--dump-dom"]
-    options += [f"--user-data-dir={profile}", "--virtual-time-budget=2000"]
-    command = [BROWSER, *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
-
-
-@pytest.mark.skipif(not BROWSER, reason="no Chromium is installed")
+@needs_browser
 def test_a_browser_shows_it(tmp_path: Path, spec: str) -> None:
     document = file(tmp_path / "document.json", '{"name": "x", "tags": [1, tru]}')
     written(tmp_path, spec, json.dumps(SCHEMA), "--text", document)
