@@ -12,8 +12,8 @@ the token is forbidden.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import TypeAlias
 
 from equivalence.deadline import Deadline
@@ -35,9 +35,6 @@ from hybrid.values.follower import Follower
 
 MOST_AHEAD = 2_000
 """The most texts that are tried to find a new item."""
-
-MOST_CHARACTERS = 64
-"""The most characters that are tried in place of an unfinished one before the search for a new item."""
 
 _FIRST = b'",:]}[{0123456789abcdefghijklmnopqrstuvwxyz'
 PLAIN = _FIRST + bytes(byte for byte in range(0x21, 0x7F) if byte != BACKSLASH and byte not in _FIRST)
@@ -111,12 +108,11 @@ def may_be_new(
     if has_new is not None:
         return has_new
     depth = cursor.open.index(array)
-    if unfinished and _has_new_character(behind(), cursor, array, depth, tries):
-        return True
-    todo: list[tuple[Follower, Cursor, str, bytes]] = [(behind(), cursor, begun, unfinished)]
+    todo: deque[tuple[Follower, Cursor, str, bytes]] = deque([(behind(), cursor, begun, unfinished)])
     must_end = bool(unfinished)  # an escape or a character
     met: set[tuple[str, bytes]] = set()  # texts that were spelled in some way
-    for follower, here, text, rest in todo:  # it grows
+    while todo:
+        follower, here, text, rest = todo.popleft()
         if not tries.take():
             return False
         has_begun = here.open[depth].begins >= 0
@@ -154,41 +150,8 @@ def may_be_new(
                 if goes_on(after, twin.fork, depth + 1, tries):
                     return True  # however it goes on
                 continue
-            todo.append((twin, after, text, rest))
+            (todo.appendleft if rest else todo.append)((twin, after, text, rest))  # first, characters end
     return False
-
-
-def _has_new_character(
-    follower: Follower, cursor: Cursor, array: Container, depth: int, tries: Tries
-) -> bool:
-    """Whether the unfinished character or escape of an item can become one that makes the item new. Only the
-    first `MOST_CHARACTERS` are tried.
-
-    Args:
-        follower: a follower of the grammar at the same place as the cursor.
-        cursor, array, tries: see `may_be_new`.
-        depth: the array's place among the open containers.
-    """
-    for twin, after in islice(_behind_character(follower, cursor, depth), MOST_CHARACTERS):
-        text, _ = after.begun_parts(after.open[depth])
-        if array.can_become_new(text):
-            return True
-        if not is_consistent(text, array.texts_like(text)):
-            return goes_on(after, twin.fork, depth + 1, tries)
-    return False
-
-
-def _behind_character(follower: Follower, cursor: Cursor, depth: int) -> Iterator[tuple[Follower, Cursor]]:
-    """Yield followers and cursors behind each character that the unfinished one can become."""
-    _, unfinished = cursor.begun_parts(cursor.open[depth])
-    if not unfinished:
-        yield follower, cursor
-        return
-    for byte in _possible(follower, _bytes_of_strings(unfinished, must_end=True)):
-        twin, after = follower.fork(), cursor.copy()
-        after.read(byte)
-        twin.accept_string(byte)
-        yield from _behind_character(twin, after, depth)
 
 
 def _read_forced(follower: Follower, cursor: Cursor) -> bool:
