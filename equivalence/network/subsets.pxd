@@ -29,6 +29,7 @@ cdef class Subsets:
     cdef Py_ssize_t number(self, Py_ssize_t mark) except -1 nogil
     cdef Py_ssize_t following(self) except -1 nogil
     cdef int add_edges(self, Py_ssize_t subset) except -1 nogil
+    cdef bint add_only_edge(self, Py_ssize_t subset) except -1 nogil
     cdef int add_calls(self) except -1 nogil
     cdef int add_rule(self, Py_ssize_t rule) except -1 nogil
     cdef Py_ssize_t add_rules(self, const Py_ssize_t[::1] order) except -1 nogil

@@ -196,6 +196,33 @@ class Subsets:
             target = self.following()
             self.automata.add_edge(subset, self.ways.bounds[i], self.ways.bounds[i + 1] - 1, target)
 
+    def add_only_edge(self, subset):
+        """Add the edge of a subset that has one member with one edge, over bytes, as inside a literal.
+        Return whether this is such a subset."""
+        begin = self.sets.starts[subset]
+        element = self.sets.pool[begin]
+        if self.sets.starts[subset + 1] - begin != 1 or element < 0:
+            return False
+        n_states = self.closures.n_states
+        if element < n_states:
+            k = self.closures.starts[element]
+            if self.closures.starts[element + 1] - k != 1 or self.closures.edges[k].type != BYTES:
+                return False
+            first, last = self.closures.edges[k].a, self.closures.edges[k].b
+            target = self.closures.edges[k].target
+        else:
+            state = self.closures.copies[element - n_states].state
+            k = self.automata.edge_starts[state]
+            if self.automata.edge_starts[state + 1] - k != 1:
+                return False
+            first, last = self.automata.edges[k].first, self.automata.edges[k].last
+            target = element - state + self.automata.edges[k].target
+        self.account.check()
+        self.closures.begin()
+        self.closures.push(target)
+        self.automata.add_edge(subset, first, last, self.following())
+        return True
+
     def add_calls(self):
         """Add the calls of the current subset, one for each rule."""
         for c in range(1, self.n_called):
@@ -220,10 +247,11 @@ class Subsets:
         self.closures.ends_here = False  # callers handle the empty text: see `nullable`
         self.number(-1 - self.n_rules - rule)
         while subset < self.sets.count:
-            self.collect(subset)
-            self.add_edges(subset)
-            self.add_calls()
-            self.forget()
+            if not self.add_only_edge(subset):
+                self.collect(subset)
+                self.add_edges(subset)
+                self.add_calls()
+                self.forget()
             if self.sets.count > self.max_states:
                 with cython.gil:
                     raise too_large(self.max_states)
