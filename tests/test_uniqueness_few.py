@@ -399,13 +399,14 @@ REFUSED_ALONE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", REFUSED_ALONE)
 def test_what_no_text_contains_is_not_refused(name: str) -> None:
-    refused, empty = REFUSED_ALONE[name], reference("endless")
-    parts = {"prefixItems": [refused, empty], "minItems": 2}
-    for schema in (
-        {"anyOf": [{"type": "integer"}, {"type": "array", **parts}]},
-        {"type": "array", "prefixItems": [empty, refused]},
-        {"type": "object", "properties": {"a": refused, "b": empty}, "dependentRequired": {"a": ["b"]}},
-    ):
-        assert grammar_of_schema({**schema, "$defs": DEFINITIONS}, {"strict_mode": False}).places is None
+    refused = REFUSED_ALONE[name]
+    for empty in (reference("endless"), unique(closed(a={"type": "boolean"}), minItems=3)):
+        parts = {"prefixItems": [refused, empty], "minItems": 2}
+        for schema in (
+            {"anyOf": [{"type": "integer"}, {"type": "array", **parts}]},
+            {"type": "array", "prefixItems": [empty, refused]},
+            {"type": "object", "properties": {"a": refused, "b": empty}, "dependentRequired": {"a": ["b"]}},
+        ):
+            assert grammar_of_schema({**schema, "$defs": DEFINITIONS}, {"strict_mode": False}).places is None
     with pytest.raises(SchemaRefused):
         grammar_of_schema(refused, {"strict_mode": False})

@@ -209,11 +209,14 @@ def _bounded(
             continue
         counts = Counts(nonterminals)
         if not unique or len(nonterminals.used) == n_before:
+            refuse_reordering(nonterminals, unique)
             return unique, these, counts
-        refuse_reordering(nonterminals, unique)
         n_before = len(nonterminals.used)
+        uncounted = reordering(unique)
         for one in unique:
             assert one.array is not None
+            if uncounted and reordering([one]):
+                continue  # it is refused, unless others turn out to leave it no place
             with _placing(nonterminals, one):
                 bound_unique(one.array, counts)
 
