@@ -52,8 +52,9 @@ cdef class Terms:
 
     cdef int enter(self) except -1
     cdef Py_ssize_t number(self, Py_ssize_t length) except -1
-    cdef Py_ssize_t make(self, Py_ssize_t kind, Py_ssize_t first, Py_ssize_t second=*) except -1
-    cdef Py_ssize_t repeated(self, Py_ssize_t part, Py_ssize_t least, Py_ssize_t most) except -1
+    cdef Py_ssize_t make(
+        self, Py_ssize_t kind, Py_ssize_t first, Py_ssize_t second=*, Py_ssize_t third=*
+    ) except -1
     cdef bint find_nullable(self, Py_ssize_t term) except -1
     cpdef bint nullable(self, Py_ssize_t term) noexcept
     cpdef Py_ssize_t chars(self, tuple ranges) except -1

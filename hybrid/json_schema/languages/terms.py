@@ -63,8 +63,6 @@ NO_END = cython.declare(cython.Py_ssize_t, 1 << 40)  # more than the times of an
 MOST_COMPARED = cython.declare(cython.Py_ssize_t, 64)  # each part of a union is compared with each other one
 MOST_COMPARISONS = cython.declare(cython.Py_ssize_t, 32)  # of parts of two terms
 
-_ANY_CHARACTER = ((0, LAST),)
-
 
 @cython.final
 @cython.cclass
@@ -96,7 +94,7 @@ class Terms:
             self.terms.room(1)
             self.terms.pool[self.terms.used] = kind
             self.number(1)
-        self.any_character = self.chars(_ANY_CHARACTER)
+        self.any_character = self.chars(((0, LAST),))
 
     def enter(self) -> cython.int:
         """Enter one more level of nested calls."""
@@ -117,20 +115,14 @@ class Terms:
         return number
 
     def make(
-        self, kind: cython.Py_ssize_t, first: cython.Py_ssize_t, second: cython.Py_ssize_t = -1
-    ) -> cython.Py_ssize_t:
-        """Return the term of a kind with one or two arguments."""
-        begin = self.terms.room(3)
-        self.terms.pool[begin], self.terms.pool[begin + 1], self.terms.pool[begin + 2] = kind, first, second
-        return self.number(2 if second < 0 else 3)
-
-    def repeated(
-        self, part: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
-    ) -> cython.Py_ssize_t:
+        self, kind: cython.Py_ssize_t, first: cython.Py_ssize_t, second: cython.Py_ssize_t = -1,
+        third: cython.Py_ssize_t = -1,
+    ) -> cython.Py_ssize_t:  # fmt: skip
+        """Return the term of a kind with one, two or three arguments."""
         begin = self.terms.room(4)
-        self.terms.pool[begin], self.terms.pool[begin + 1] = REPEAT, part
-        self.terms.pool[begin + 2], self.terms.pool[begin + 3] = least, most
-        return self.number(4)
+        self.terms.pool[begin], self.terms.pool[begin + 1] = kind, first
+        self.terms.pool[begin + 2], self.terms.pool[begin + 3] = second, third
+        return self.number(2 + (second >= 0) + (third >= 0))
 
     def find_nullable(self, term: cython.Py_ssize_t) -> cython.bint:
         kind = kind_of(self, term)
@@ -201,7 +193,7 @@ class Terms:
         star = ALL_TEXTS if term == self.any_character else self.make(STAR, term)
         if least == 0 or self.nullable(term):
             return star
-        return self.cat(self.repeated(term, least, least), star)
+        return self.cat(self.make(REPEAT, term, least, least), star)
 
     def bounded(
         self, term: cython.Py_ssize_t, least: cython.Py_ssize_t, most: cython.Py_ssize_t
@@ -212,7 +204,7 @@ class Terms:
             return EMPTY_TEXT if least == 0 else NO_TEXT
         if self.nullable(term):
             least = 0
-        return term if least == 1 and most == 1 else self.repeated(term, least, most)
+        return term if least == 1 and most == 1 else self.make(REPEAT, term, least, most)
 
     def union(self, parts: tuple) -> int:
         """Return the union of some terms."""
@@ -323,7 +315,7 @@ class Terms:
             found.discard(number)
             found.discard(one[4])
             most = max(most, high)
-            number = self.cat(self.repeated(part, least, most), rest)
+            number = self.cat(self.make(REPEAT, part, least, most), rest)
             found.add(number)
         parts.count = 0
         for number in found:
