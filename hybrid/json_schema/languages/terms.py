@@ -361,12 +361,14 @@ class Terms:
 
     def includes(self, other: cython.Py_ssize_t, one: cython.Py_ssize_t) -> cython.bint:
         """Whether a term includes all texts of another, as far as a few comparisons of their parts show."""
-        if one == other or other == ALL_TEXTS:
-            return True
         if self.nullable(one) and not self.nullable(other):
             return False
+        if one in (EMPTY_TEXT, other) or other == ALL_TEXTS:
+            return True
         if kind_of(self, one) != CHARS or kind_of(self, other) != CHARS:
-            return self.included(self.front(one), self.front(other))
+            first, second = self.front(one), self.front(other)
+            has_parts = first.part != one or second.part != other
+            return has_parts and self.included(first, second)
         key = argument(self, one, 1), argument(self, other, 1)
         known = self.subsets.get(key)
         if known is None:
