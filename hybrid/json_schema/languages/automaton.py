@@ -337,7 +337,7 @@ def cells_of(automata: tuple[Automaton, ...], bound: int) -> list[tuple[bytes, A
     terms, n = Terms(), len(automata)
     start = terms.vector(tuple(terms.automata(automata)))
     starts, edges, states = Derivatives(terms).explored(start, bound * WIDE // max(n, WIDE))
-    signs = np.stack([terms.accepting(states, i + 1) for i in range(n)], axis=1).astype(np.uint8)
+    signs = np.stack([terms.accepting(states, i + 1) for i in range(n)], axis=1)
     numbers: dict[bytes, int] = {}
     cell_of = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in signs])
     return [(cell, Automaton(*minimised_table(starts, edges, cell_of == i))) for cell, i in numbers.items()]

@@ -467,12 +467,12 @@ class Terms:
         return self.join_all(VECTOR, parts)
 
     def accepting(self, terms: cython.Py_ssize_t[::1], part: cython.Py_ssize_t = 0) -> np.ndarray:
-        """Return, for some terms, whether they contain the empty text, int64[terms].
+        """Return, for some terms, whether they contain the empty text, uint8[terms].
 
         Args:
             part: from 1 on: which part of each vector is asked about instead.
         """
-        found: cython.Py_ssize_t[::1] = np.empty(terms.shape[0], np.int64)
+        found: cython.uchar[::1] = np.empty(terms.shape[0], np.uint8)
         for i in range(terms.shape[0]):
             found[i] = self.nullable(argument(self, terms[i], part) if part else terms[i])
         return np.asarray(found)
