@@ -56,6 +56,8 @@ _WITHIN_STRING = re.compile(r'[^"\\]+')
 """The beginning of a text that neither ends a string nor escapes a character."""
 
 _POWER_OF_ZERO = re.compile(r"-?0(?:\.0*)?[eE][-+0-9]*")
+_EXPONENT_OF_ZERO = re.compile(r"(?<![0-9.])0(?:\.0+)?[eE][-+]?[0-9]+\Z")
+"""At the end of a text: it may go on in infinitely many ways, which are all the same number."""
 
 
 Check: TypeAlias = Callable[[], None]
@@ -140,9 +142,10 @@ def may_be_new(
                 continue
             if after.mode == IN_SCALAR and _ENDLESS_ZEROS.search(text):
                 continue
-            if (text, rest) in met and after.mode in (IN_STRING, ESCAPED):
+            spelled = _EXPONENT_OF_ZERO.sub("0e0", text) if after.mode == IN_SCALAR else text
+            if (spelled, rest) in met and after.mode in (IN_STRING, ESCAPED, IN_SCALAR):
                 continue
-            met.add((text, rest))
+            met.add((spelled, rest))
             if not rest and is_consistent(text, array.texts_like(text)) and _read_forced(twin, after):
                 text, rest = after.begun_parts(after.open[depth])
             is_new = after.always_has_more(depth + 1) or not is_consistent(text, array.texts_like(text))
