@@ -168,6 +168,7 @@ def test_what_strict_mode_forbids_is_listed_once():
 @pytest.mark.parametrize(
     ("draft", "validator", "schema", "instance"),
     [
+        ("draft-03", jsonschema.Draft3Validator, {"const": 1}, 2),
         ("draft-04", jsonschema.Draft4Validator, {"const": 1}, 2),
         ("draft-07", jsonschema.Draft7Validator, arrays(prefixItems=[INTEGER]), ["a"]),
         ("draft-07", jsonschema.Draft7Validator, arrays(contains=INTEGER, minContains=2), [1]),

@@ -130,7 +130,8 @@ class Walk:
         self._strict_mode = strict_mode
         self._any_order = any_order
         named = root.get("$schema") if isinstance(root, dict) else None
-        dialect = draft_named(named) or DIALECTS["2020-12"]
+        is_third = isinstance(named, str) and "json-schema.org/draft-03/" in named
+        dialect = draft_named(named) or DIALECTS["4" if is_third else "2020-12"]  # draft 3 is most like 4
         self._alone, self._has_counts = dialect.ignores_ref_siblings, dialect.counts_contains
         self._unknown = unknown_to(dialect)
         self._kinds = Kinds(root, self._alone, "const" in dialect.keywords)
