@@ -232,7 +232,7 @@ def run_task(library: Library, channel: socket.socket) -> None:
 
 NEW_OBJECTS = 50_000
 """The garbage collector of a child runs when this many more objects were made than freed, and not after 700:
-most live as long as the child. It takes an eighth of the time for a Lark grammar away."""
+most live as long as the child. This saves an eighth of the time for a Lark grammar."""
 
 
 def child(library: Library, channel: socket.socket) -> None:
