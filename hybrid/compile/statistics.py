@@ -141,7 +141,7 @@ class Statistics:
                 "seconds": dict(self._seconds),
                 "strategies": {
                     strategy: {"count": sum(reasons.values()), "reasons": dict(reasons)}
-                    for strategy, reasons in self._reasons.items()
+                    for strategy, reasons in [*self._reasons.items()]  # a signal's handler may compile
                 },
                 "errors": dict(self._errors),
                 "compile_seconds": self._compile.snapshot(),
