@@ -205,17 +205,17 @@ def _bounded(
             unique, these = _remembering(nonterminals), repeating(nonterminals)
         if declare_few_keys(nonterminals, these):
             continue
-        if declare_few_keys(nonterminals, reordering(unique), MOST_ORDERED):
+        reordered = reordering(unique)
+        if declare_few_keys(nonterminals, reordered, MOST_ORDERED):
             continue
         counts = Counts(nonterminals)
         if not unique or len(nonterminals.used) == n_before:
             refuse_reordering(nonterminals, unique)
             return unique, these, counts
         n_before = len(nonterminals.used)
-        uncounted = reordering(unique)
         for one in unique:
             assert one.array is not None
-            if uncounted and reordering([one]):
+            if reordered and reordering([one]):
                 continue  # it is refused, unless others turn out to leave it no place
             with _placing(nonterminals, one):
                 bound_unique(one.array, counts)
