@@ -131,9 +131,8 @@ class UniquenessFollower(Follower):
         kinds, cursor = self._kinds, self._cursor
         bits = self._bits(words) | kinds.separating  # text without commas and brackets has no marks
         is_within = cursor.mode in (IN_STRING, ESCAPED)
-        chosen = kinds.separating & (kinds.with_quote | (not is_within))
-        if not any(one.is_repeated for one in cursor.open):
-            chosen[:] = False
+        is_repeated = any(one.is_repeated for one in cursor.open)
+        chosen = kinds.separating & (kinds.with_quote | (not is_within)) & is_repeated
         # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string
         # may end, and white space may come, only if the right one can follow.
         if is_within:
