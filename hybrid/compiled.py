@@ -175,7 +175,7 @@ class CompiledGrammar:
             return False
         if self.deferred is not None:
             self._computed(self.deferred, deadline)
-        if not promote_classifier(self.classifier, self.grammar, budget, deadline):
+        if not promote_classifier(self.classifier, budget, deadline):
             return False
         self.note(why)
         return True

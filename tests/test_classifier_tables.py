@@ -15,6 +15,7 @@ import pytest
 
 from equivalence import BudgetExceeded, Vocabulary
 from equivalence.deadline import Deadline
+from equivalence.network import below_of
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.promotion import Promotion
@@ -23,6 +24,7 @@ from hybrid.classifier.step_cache import StepCache
 from hybrid.classifier.store import Store
 from hybrid.classifier.summaries import summaries_of
 from tests.classifiers import LETTERS, NESTED, STOP, compiled_of, vocabulary_of, words_of
+from tests.limits import a_stop
 from tests.matchers import Sides, ids_of, mask_of
 from tests.test_artifact import masks_along
 
@@ -120,7 +122,9 @@ def test_the_deadline_is_looked_at_within_a_state() -> None:
     """With thousands of long representatives, a state takes milliseconds."""
     vocabulary = vocabulary_of([b"a" * n for n in range(1, 40)])
     classifier = compiled_of('root ::= "a"{30} "b"', vocabulary, on_demand=True).classifier
-    work = Promotion(classifier, classifier.below, states=1000, limit=1 << 24, deadline=Deadline(0.0))
+    fixed = classifier.fixed
+    below = below_of(fixed.parser.net, fixed.start, 1000, a_stop())
+    work = Promotion(classifier, below, states=1000, limit=1 << 24, deadline=Deadline(0.0))
     with pytest.raises(BudgetExceeded, match="the classifier's states"):
         work.piece()
     assert classifier.session.store.summaries.n_pairs == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from equivalence.classes.explore import Capacity, explore
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import Network, build_network, dialect
 from equivalence.network.edge_types import BYTES, CALL, EMPTY
-from equivalence.network.pipeline import NetworkPipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline
 from equivalence.vocabulary import Vocabulary
 from tests.limits import a_stop
 from tests.versions import whole_repeats
@@ -278,9 +279,31 @@ def test_copies_of_a_long_cycle_are_merged(length: int) -> None:
     assert merged_and_wanted(final, edges, {node: [] for node in edges}, [2 * length]) == (length + 3,) * 2
 
 
+def expanded(stacks: set[tuple[int, ...]], automata: Any) -> set[tuple[int, ...]]:
+    """All stacks that some stacks can become without reading; the empty one means that the text may end."""
+    final, _, calls = automata
+    found = list(stacks)
+    for stack in found:
+        *rest, top = stack or (None,)
+        if stack:
+            others = [(*rest, *(back,) * (back >= 0), callee) for callee, back in calls[top]]
+            found += {*others, *((tuple(rest),) if final[top] else ())}.difference(found)
+    return set(found)
+
+
+def after_each_byte(stacks: set[tuple[int, ...]], automata: Any) -> dict[int, set[tuple[int, ...]]]:
+    """The stacks after each byte that can be read."""
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for *rest, top in filter(None, stacks):
+        for low, high, target in automata[1][top]:
+            for byte in range(low, high + 1):
+                found.setdefault(byte, set()).add((*rest, target))
+    return {byte: expanded(after, automata) for byte, after in found.items()}
+
+
 def merged_and_wanted(final: set[int], edges: Any, calls: Any, begins: list[int]) -> tuple[int, int]:
-    """Assert that Moore's algorithm separates no states of one class. Return how many classes there are, and
-    how many it makes.
+    """Assert that a network reads the same as the automata of which it was made. Return how many states it
+    has, and how many of them Moore's algorithm separates.
 
     Each rule reads "z" and walks from one of `begins` through its own copy of a graph.
     """
@@ -296,20 +319,33 @@ def merged_and_wanted(final: set[int], edges: Any, calls: Any, begins: list[int]
     n_states = len(begins) * (2 + len(edges))
     bodies = np.full(len(begins), -1)
     assert not making.begin(none, none, bodies, 0, 10_000, np.array(rows), n_states, a_stop(), False)
-    making.merge(8)
-    merged = unpacked(*making.packed())
-    first, _, ends, edge_starts, edges, call_starts, calls, _, n_classes, _, kept, class_of, *_ = merged
-    own_edges, own_calls = np.split(edges, edge_starts[1:-1]), np.split(calls, call_starts[1:-1])
-    ways = [[(low, high, kept[to]) for low, high, to in own] for own in own_edges]
-    called = [[(kept[first[rule]], kept[to]) for rule, to in own] for own in own_calls]
-    reached = [int(kept[first[0]])]
-    for state in reached:
-        following = [way[2] for way in ways[state]] + [to for pair in called[state] for to in pair]
-        reached += {int(to) for to in following}.difference(reached)
-    wanted = moore(ends.tolist(), ways, called)
-    pairs = {(int(class_of[state]), wanted[state]) for state in reached}
-    assert len(pairs) == len({ours for ours, _ in pairs}) == n_classes
-    return int(n_classes), len({theirs for _, theirs in pairs})
+    (ends, edge_starts, spans, call_starts, returns, _), start, _ = making.merge(8)
+    made = (
+        ends.tolist(),
+        [rows.tolist() for rows in np.split(spans, edge_starts[1:-1])],
+        [rows.tolist() for rows in np.split(returns, call_starts[1:-1])],
+    )
+    given: Any = (defaultdict(bool), defaultdict(list), defaultdict(list))
+    for source, kind, *numbers, target in rows:
+        if kind == BYTES:
+            given[1][source].append((*numbers, target))
+        elif kind == CALL:
+            given[2][source].append((2 * numbers[0], target))
+        else:
+            given[0][source] = True
+    pairs = [(expanded({(0,)}, given), expanded({(start,)}, made))]
+    seen: set[Any] = set()
+    for ours, theirs in pairs:
+        both = after_each_byte(ours, given), after_each_byte(theirs, made)
+        assert both[0].keys() == both[1].keys() and (() in ours) == (() in theirs)
+        for byte, after in both[0].items():
+            key = frozenset(after), frozenset(both[1][byte])
+            if key not in seen and len(seen) < 200 and len(after) < 40:
+                seen.add(key)
+                pairs.append((after, both[1][byte]))
+    n = len(made[0])  # the state at which tail calls end
+    separate = [[(callee, back % (n + 1)) for callee, back in own] for own in made[2]]
+    return n, len(set(moore([*made[0], 1], [*made[1], []], [*separate, []])[:n]))
 
 
 @pytest.mark.parametrize(

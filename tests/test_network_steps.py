@@ -8,20 +8,22 @@ from __future__ import annotations
 import itertools
 import random
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import xgrammar
+from hypothesis import given, settings
 
 from equivalence.deadline import Deadline, Stop
 from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
-from equivalence.network import build_network, dialect, edge_types, serial
-from equivalence.network.below_sets import BelowSets
+from equivalence.network import Network, below_of, build_network, dialect, edge_types, serial
 from equivalence.network.grammar_reader import integers_of
-from equivalence.network.pipeline import NetworkPipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline
 from tests.limits import a_stop, stopped
+from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_characters import reads
 from tests.versions import strict_classes
 
@@ -120,8 +122,8 @@ def test_constants_for_compiled_code_are_those_of_the_modules() -> None:
         declared = Path(str(module.__file__)).with_suffix(".pxd").read_text(encoding="utf-8")
         value, names = 0, re.findall(r"(\w+)(?: = (\d+))?[,\n]", declared.partition("\n")[2])
         assert names
-        for name, given in names:
-            value = int(given or value)
+        for name, written in names:
+            value = int(written or value)
             assert value == getattr(module, name), name
             value += 1
 
@@ -210,23 +212,11 @@ def test_calls_and_subsets_that_outgrow_the_first_room() -> None:
         edges += [(source, 1, 97, 98, target), (source, 2, 1, 0, target)]
     edges += [(2, 1, 48, 90, 2), (2, 1, 97, 97, 3)]
     making = ready_made(edges, 2, 13, max_states=2000)
-    making.merge(8)
-    first, last, final, edge_starts, _, call_starts, calls, *_ = unpacked(*making.packed())
-    # the first subset of a rule is made a second time, for the edges that lead back to it
-    assert (last - first).tolist() == [2**10 + 1, 3]
-    assert calls[:, 0].tolist() == [1] * (2**10 + 1)
-    assert len(final) == len(edge_starts) - 1 == len(call_starts) - 1 == 2**10 + 4
+    (final, edge_starts, _, call_starts, calls, _), _, _ = making.merge(8)
+    # the subsets, and two states of rule 1
+    assert len(final) == len(edge_starts) - 1 == len(call_starts) - 1 == 2**10 + 2
     assert final.sum() == 2**9 + 1
-
-
-@pytest.mark.parametrize(("n", "dtype"), [(100, np.int16), (40_000, np.int32)])
-def test_what_below_sets_need_is_kept_in_few_bits(n: int, dtype: type) -> None:
-    network = build_network(xgrammar.Grammar.from_ebnf(f'root ::= "{"ab" * (n // 2)}"'), token_bytes=4)
-    assert network._packed[0].dtype == dtype
-    _, _, final, edge_starts, edges, *_ = unpacked(*network._packed)
-    assert sorted(np.diff(edge_starts).tolist()) == [0] + n * [1] and final.sum() == 1
-    assert sorted(edges[:, 0].tolist()) == sorted(b"ab" * (n // 2))
-    assert len(set(edges[:, 2].tolist())) == n
+    assert len(calls) == 2**10 and len(set(calls[:, 0].tolist())) == 1
 
 
 def test_deterministic_states_stop() -> None:
@@ -240,6 +230,65 @@ def test_deterministic_states_stop() -> None:
 # --- Below sets --------------------------------------------------------------------------------------------
 
 
+def below_states(network: Network) -> tuple[dict[int, set[Any]], dict[int, set[Any]], dict[int, set[Any]]]:
+    """What may lie directly below each state and frame: at any time, while it is on top between two bytes,
+    and while it is below another one. None: nothing."""
+    final, edge_starts, edges, call_starts, calls, counted = network.automaton
+    below: Any = defaultdict(set)
+    top: Any = defaultdict(set)
+    pushed: Any = defaultdict(set)
+    top[network.start].add(None)
+    size = -1
+    while size != (size := sum(len(one) for found in (below, top, pushed) for one in found.values())):
+        for state, on_top in list(top.items()):
+            below[state] |= on_top
+        for frame, on_frame in list(pushed.items()):
+            below[frame] |= on_frame
+        for state in range(len(final)):
+            if not below[state]:
+                continue
+            for _, _, target in edges[edge_starts[state] : edge_starts[state + 1]].tolist():
+                top[target] |= below[state]
+            for callee, back in calls[call_starts[state] : call_starts[state + 1]].tolist():
+                below[callee] |= {back} if back >= 0 else below[state]
+                if back >= 0:
+                    top[back] |= below[state]
+                    pushed[back] |= below[state]
+        for k, (unit, *_) in enumerate(counted.tolist()):
+            if below[-1 - k]:
+                top[-1 - k] = pushed[-1 - k] = below[-1 - k]
+                below[unit].add(-1 - k)
+    return below, top, pushed
+
+
+@given(grammar_cases())
+@settings(max_examples=300, deadline=None)
+def test_below_sets_are_what_calls_leave_below(case: GrammarCase) -> None:
+    try:
+        network = build_network(xgrammar.Grammar.from_ebnf(case.ebnf), token_bytes=8, max_states=2000)
+    except (BudgetExceeded, UnsupportedGrammar):
+        return
+    _, top, pushed = below_states(network)
+    below = network.below()
+    members = np.split(below.below_symbols, below.below_starts[1:-1])
+    sets = [
+        {*own.tolist(), *(None,) * bottom}
+        for own, bottom in zip(members, below.below_bottom.tolist(), strict=True)
+    ]
+    final, edge_starts, _, call_starts, *_ = network.automaton
+    does_nothing = (final != 0) & (np.diff(edge_starts) == 0) & (np.diff(call_starts) == 0)
+    contexts = np.split(below.context_below, below.context_starts[1:-1])
+    found = {
+        symbol: set().union(*(sets[one] for one in own.tolist()))
+        for symbol, own in zip(below.contexts.tolist(), contexts, strict=True)
+    }
+    assert found == {one: on for one, on in top.items() if on and (one < 0 or not does_nothing[one])}
+    under: Any = defaultdict(set)
+    for symbol, one in zip(below.below_symbols.tolist(), below.below_of_symbol.tolist(), strict=True):
+        under[symbol] |= sets[one]
+    assert under == {one: on for one, on in pushed.items() if on}
+
+
 @pytest.mark.parametrize(
     ("most", "stop", "message"), [(220, a_stop(), "more than 220 states"), (1000, stopped(), "a test")]
 )
@@ -250,4 +299,4 @@ def test_below_sets_that_are_too_large_or_too_late(most: int, stop: Stop, messag
     grammar = xgrammar.Grammar.from_ebnf("\n".join(["root ::= r0", *rules, f'r{n} ::= "e"']))
     network = build_network(grammar, token_bytes=8)
     with pytest.raises(BudgetExceeded, match=message):
-        BelowSets(network.merged(), most, stop)
+        below_of(network.automaton, network.start, most, stop)

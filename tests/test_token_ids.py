@@ -24,7 +24,6 @@ from equivalence.network.token_ids import MOST_GROUPS, Symbols, escaped_edges, i
 from hybrid import BatchGrammarMatcher, Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.classifier.follower import ClassifierFollower
 from hybrid.classifier.named_ids import MOST_ESCAPED, NamedIds, text_ids
-from hybrid.classifier.promotion import below_again
 from hybrid.testing.mask_comparison import bits_of
 from tests.matchers import Sides, ids_of, mask_of
 from tests.test_token_level import EBNF, STOPS, TOKENS, parse, walk
@@ -170,13 +169,8 @@ def test_a_small_budget_of_tables_goes_on_elsewhere() -> None:
 
 
 def test_a_classifier_of_which_states_are_left_is_completed() -> None:
-    """Its network must be rebuilt from the grammar with its ids."""
     rng = random.Random(11)
-    ours, plain = compiled_both(of_format(FORMATS["two triggers"]), strategy="classifier")
-    again = below_again(ours.classifier, ours.grammar, Budget())
-    walked, _ = compiled_both(of_format(FORMATS["two triggers"]), on_demand=True)
-    assert all(np.array_equal(*both) for both in zip(again, walked.classifier.below, strict=True))
-    walked.classifier.below = None
+    walked, plain = compiled_both(of_format(FORMATS["two triggers"]), on_demand=True)
     assert walked.promote()
     for _ in range(3):
         read_at_random(Sides(GrammarMatcher(walked), GrammarMatcher(plain), VOCABULARY.size), rng)

@@ -48,13 +48,12 @@ from equivalence.deadline import Deadline, Stop
 from equivalence.errors import UnsupportedGrammar
 from equivalence.network import dialect, edge_types, serial
 from equivalence.network.automata import reachable
-from equivalence.network.below_sets import MergedStates
 from equivalence.network.contexts import contexts_and_below
 from equivalence.network.counted_automata import limits_of, refuse_counted_automata
 from equivalence.network.foreign import ForeignRule, foreign_rule
 from equivalence.network.grammar_reader import ParsedGrammar, PlainRules, read_grammar
 from equivalence.network.left_recursion import left_recursive, remove_left_recursion
-from equivalence.network.pipeline import NetworkPipeline, unpacked
+from equivalence.network.pipeline import NetworkPipeline
 from equivalence.network.token_ids import escaped_edges
 
 MOST_KEPT, MOST_KEPT_STATES = 4, 25_000
@@ -122,15 +121,11 @@ class Network:
         start_final: whether the empty text is complete.
     """
 
-    def __init__(
-        self, automaton: tuple[Any, ...], start: int, start_final: bool, packed: tuple[Any, ...],
-        root: int, max_states: int,
-    ) -> None:  # fmt: skip
+    def __init__(self, automaton: tuple[Any, ...], start: int, start_final: bool, max_states: int) -> None:
         self.automaton = automaton
         self.start = start
         self.start_final = start_final
-        self._packed = packed  # the arguments of `unpacked`
-        self._root, self._max_states = root, max_states
+        self._max_states = max_states
         self._below: Below | None = None
         self._counted: tuple[Below | None, int] = None, 0
 
@@ -141,18 +136,11 @@ class Network:
             BudgetExceeded: the sets are larger than the bound on states allows, or the deadline has passed.
             UnsupportedGrammar: it has counted automata.
         """
-        refuse_counted_automata(self.automaton)
         below = self._below
         if below is None:
             with (deadline or Deadline()).stopping(PHASE) as stop:
-                found = contexts_and_below(self.merged(), self._max_states, stop)
-                below = self._below = Below(*found)
+                below = self._below = below_of(self.automaton, self.start, self._max_states, stop)
         return below
-
-    def merged(self) -> MergedStates:
-        """The deterministic automata with the class of each state, and the counted rules. They are made anew
-        by each call, because what is kept has half of their size."""
-        return MergedStates(self._root, unpacked(*self._packed))
 
     @property
     def n_states(self) -> int:
@@ -165,10 +153,26 @@ class Network:
         below, size = self._counted
         if not size or below is not self._below:
             below = self._below
-            arrays = (*self.automaton, *self._packed[:3], *(below or ()))
+            arrays = (*self.automaton, *(below or ()))
             size = sum(map(_BYTES_OF, arrays))
             self._counted = below, size
         return size
+
+
+def below_of(automaton: tuple[Any, ...], start: int, max_states: int, stop: Stop) -> Below:
+    """What may lie below each state of a network.
+
+    Args:
+        automaton, start: as in `Network`.
+        max_states: bound on the states of automata, and thereby on the size of these sets.
+        stop: says when to stop.
+
+    Raises:
+        BudgetExceeded: the sets are too large for `max_states`, or the deadline has passed.
+        UnsupportedGrammar: it has counted automata.
+    """
+    refuse_counted_automata(automaton)
+    return Below(*contexts_and_below(automaton, start, max_states, stop))
 
 
 def build_network(
@@ -230,7 +234,7 @@ def _build(read: ParsedGrammar, token_bytes: int, max_states: int, deadline: Dea
     if read.automata:
         rules, classes = pipeline.counted_rules()
         automaton = limits_of(automaton, rules, classes, read.automata)
-    network = Network(automaton, start, is_empty, pipeline.packed(), root, max_states)
+    network = Network(automaton, start, is_empty, max_states)
     pipeline.forget()
     held = sum(one.largest for one in _waiting) + pipeline.largest
     if held <= MOST_KEPT_STATES and len(_waiting) < MOST_KEPT:

@@ -11,7 +11,6 @@ Limits: one grammar at a time, in one thread. After an error the tables must not
 
 from __future__ import annotations
 
-from itertools import accumulate
 from typing import Any
 
 import cython
@@ -23,13 +22,7 @@ from cython.cimports.equivalence.network.characters import in_bytes
 from cython.cimports.equivalence.network.closures import Closures
 from cython.cimports.equivalence.network.deterministic import Deterministic
 from cython.cimports.equivalence.network.edges import Edges, SortedEdges
-from cython.cimports.equivalence.network.state_merging import (
-    Number,
-    StateMerging,
-    put,
-    put_calls,
-    put_edges,
-)
+from cython.cimports.equivalence.network.state_merging import StateMerging
 from cython.cimports.equivalence.network.subsets import Subsets
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
@@ -231,41 +224,12 @@ class NetworkPipeline:
         """
         if self.n_states < 0:
             self.run(False, True)
-        start = self.merging.class_of[self.automata.rule_first[self.root]]
+        start = self.merging.class_of[self.merging.first[self.root]]
         return self.merging.automaton(longest), start, bool(self.calls.empty[self.root])
 
     def counted_rules(self) -> tuple:
         """The counted rules, int64[n, 3], rows (unit, least, most), and the class of each, as copies."""
         return np.array(self.counted).reshape(-1, 3), np.array(self.merging.class_of_counted)
-
-    def packed(self) -> tuple:
-        """The data for `Network.below` in three arrays, and the lengths of their parts (`unpacked`)."""
-        merging: StateMerging = self.merging
-        automata: Deterministic = self.automata
-        n: cython.Py_ssize_t = self.n_states
-        n_rules: cython.Py_ssize_t = self.n_rules
-        sizes: list = [
-            n_rules, n_rules, n + 1, 3 * automata.n_edges, n + 1, 2 * automata.n_calls, n, n,
-            merging.all_counted, self.calls.order.shape[0],
-        ]  # fmt: skip
-        final: object = np.empty(n, np.uint8)
-        flags: cython.uchar[::1] = final
-        # with the interpreter's lock, as in `StateMerging.automaton`
-        flags[:] = automata.final[:n]
-        # The numbers are bytes, states, rules (also counted ones), and places among edges and calls;
-        # bounds of repeats are in `counted`. Most grammars keep this data and never use it: in 64 bits it was
-        # a fifth of the memory of a schema.
-        largest = max(n, automata.n_edges, automata.n_calls, n_rules + merging.all_counted, 255)
-        if largest < 1 << 15:
-            numbers = np.empty(sum(sizes), np.int16)
-            pack[cython.short](numbers, self)
-        else:
-            numbers = np.empty(sum(sizes), np.int32)
-            pack[cython.int](numbers, self)
-        counted = NO_NUMBERS
-        if merging.all_counted:
-            counted = np.array(self.counted)
-        return numbers, counted, final, sizes, merging.n_classes, merging.n_counted
 
     def forget(self) -> None:
         """Release the grammar and its deadline; the tables are kept."""
@@ -274,39 +238,6 @@ class NetworkPipeline:
         self.builder.prepare(NOTHING, NOTHING, NOTHING, 0)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def pack(to: Number[::1], pipeline: NetworkPipeline) -> cython.void:
-    """Write the numbers of `packed` into an array."""
-    automata: Deterministic = pipeline.automata
-    merging: StateMerging = pipeline.merging
-    n: cython.Py_ssize_t = pipeline.n_states
-    at = put(to, 0, automata.rule_first, pipeline.n_rules)
-    at = put(to, at, automata.rule_last, pipeline.n_rules)
-    at = put(to, at, automata.edge_starts, n + 1)
-    at = put_edges(to, at, automata)
-    at = put(to, at, automata.call_starts, n + 1)
-    at = put_calls(to, at, automata)
-    at = put(to, at, merging.representative_of, n)
-    at = put(to, at, merging.class_of, n)
-    at = put(to, at, merging.class_of_counted, merging.all_counted)
-    put(to, at, pipeline.calls.order, pipeline.calls.order.shape[0])
-
-
 NO_NUMBERS: NDArray[np.int64] = np.empty(0, np.int64)
 
 NOTHING = cython.declare(cython.const[cython.Py_ssize_t][::1], NO_NUMBERS)
-
-
-def unpacked(
-    numbers: NDArray[Any], counted: NDArray[np.int64], final: NDArray[np.uint8], sizes: list[int],
-    n_classes: int, n_counted: int,
-) -> tuple[Any, ...]:  # fmt: skip
-    """From the result of `NetworkPipeline.packed`: the arrays of `below_sets.MergedStates`."""
-    numbers = numbers.astype(np.int64)
-    parts = [numbers[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
-    first, last, edge_starts, edges, call_starts, calls, *others = parts
-    return (
-        first, last, final, edge_starts, edges.reshape(-1, 3), call_starts, calls.reshape(-1, 2),
-        counted.reshape(-1, 3), n_classes, n_counted, *others,
-    )  # fmt: skip

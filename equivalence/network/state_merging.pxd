@@ -5,15 +5,9 @@ from equivalence.network.graph cimport Graph
 from equivalence.network.component_merging cimport ComponentMerging
 
 
-ctypedef fused Number:
-    short
-    int
-    Py_ssize_t
-
-
-cdef Py_ssize_t put(Number[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
-cdef Py_ssize_t put_edges(Number[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
-cdef Py_ssize_t put_calls(Number[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
+cdef Py_ssize_t put(Py_ssize_t[::1] to, Py_ssize_t at, const Py_ssize_t[::1] numbers, Py_ssize_t count) noexcept nogil
+cdef Py_ssize_t put_edges(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
+cdef Py_ssize_t put_calls(Py_ssize_t[::1] to, Py_ssize_t at, Deterministic automata) noexcept nogil
 
 
 cdef class StateMerging:
@@ -28,7 +22,6 @@ cdef class StateMerging:
     cdef Py_ssize_t[::1] counted
     cdef const unsigned char[::1] nullable
     cdef Py_ssize_t[::1] representative_of, representative_room
-    cdef Py_ssize_t n_tail_callers
     cdef Py_ssize_t[::1] first, first_room, bounds
     cdef Py_ssize_t n_bounds
     cdef Graph graph
@@ -40,15 +33,11 @@ cdef class StateMerging:
     cdef Py_ssize_t[::1] class_of_counted, class_of_counted_room
     cdef Py_ssize_t n_counted
     cdef unsigned char[::1] is_called
-    cdef Py_ssize_t[::1] waiting
-    cdef Py_ssize_t n_waiting
 
     cdef int prepare(self, Deterministic states, Py_ssize_t n_states, Py_ssize_t[::1] counted, const unsigned char[::1] nullable, Py_ssize_t root) except -1 nogil
     cdef bint is_end(self, Py_ssize_t s) noexcept nogil
     cdef Py_ssize_t tail_callee(self, Py_ssize_t s) noexcept nogil
     cdef int merge_tail_callers(self) except -1 nogil
-    cdef void reach(self, Py_ssize_t s) noexcept nogil
-    cdef int add_tail_callers(self) except -1 nogil
     cdef Py_ssize_t called_rule(self, Py_ssize_t k) noexcept nogil
     cdef Py_ssize_t least(self, Py_ssize_t counted) noexcept nogil
     cdef int number_bounds(self) except -1 nogil

@@ -59,8 +59,7 @@ class StateMerging:
         rule_first, final, edge_starts, edges, call_starts, calls: the automata, as in `Deterministic`.
         counted: (unit, least, most) of the counted rules, one after another.
         nullable: for each rule, with counted rules after the others, whether it may be empty.
-        representative_of: for each state, the state that represents it; for `n_tail_callers` states that is
-            another one.
+        representative_of: for each state, the state that represents it.
         first: for each rule, the state that represents its first one.
         bounds: for each counted rule, the number of its bounds, from 1.
         n_bounds: count of these numbers, including 0 for calls of other rules.
@@ -73,7 +72,7 @@ class StateMerging:
 
     def __init__(self, account: Account) -> None:
         self.account = account
-        self.representative_of = self.representative_room = self.waiting = np.empty(0, np.int64)
+        self.representative_of = self.representative_room = np.empty(0, np.int64)
         self.first = self.first_room = np.empty(0, np.int64)
         self.bounds = self.class_of_counted = self.class_of_counted_room = np.empty(0, np.int64)
         self.is_called = np.empty(0, np.uint8)
@@ -99,7 +98,6 @@ class StateMerging:
         if n_states > self.representative_room.shape[0]:
             with cython.gil:
                 self.representative_room = np.empty(n_states + n_states // 2, np.int64)
-                self.waiting = np.empty(n_states + n_states // 2, np.int64)
         if self.n_rules > self.first_room.shape[0]:
             with cython.gil:
                 self.first_room = np.empty(2 * self.n_rules, np.int64)
@@ -115,7 +113,6 @@ class StateMerging:
             self.representative_of[s] = s
         for rule in range(self.n_rules):
             self.first[rule] = self.rule_first[rule]
-        self.n_tail_callers = 0
         self.n_bounds = 1
         self.n_classes = 0
         self.n_counted = 0
@@ -144,10 +141,7 @@ class StateMerging:
         return self.rule_first[self.calls[k].rule]
 
     def merge_tail_callers(self):
-        """Let the first state of a plain rule represent states that only tail call this rule.
-
-        The calls themselves are kept: they decide what lies below a rule (`add_tail_callers`).
-        """
+        """Let the first state of a plain rule represent states that only tail call this rule."""
         for s in range(self.n_states):
             t: cython.Py_ssize_t = s
             # no rule calls itself before it reads a byte, so this ends earlier
@@ -157,38 +151,9 @@ class StateMerging:
                     break
                 t = following
             self.representative_of[s] = t
-            self.n_tail_callers += t != s
         for rule in range(self.n_rules):
             if self.first[rule] >= 0:
                 self.first[rule] = self.representative_of[self.first[rule]]
-
-    def reach(self, s):
-        """Mark a state as reached. If another state represents it, it gets the class of that state."""
-        if self.class_of[s] < 0 and self.representative_of[s] != s:
-            self.class_of[s] = self.class_of[self.representative_of[s]]
-            self.waiting[self.n_waiting] = s
-            self.n_waiting += 1
-
-    def add_tail_callers(self):
-        """Also give classes to reachable states that other states represent."""
-        if self.n_tail_callers == 0:
-            return 0
-        self.n_waiting = 0
-        for s in range(self.n_states):
-            if self.class_of[s] >= 0:
-                self.waiting[self.n_waiting] = s
-                self.n_waiting += 1
-        self.reach(self.rule_first[self.root])
-        i: cython.Py_ssize_t = 0
-        while i < self.n_waiting:
-            t = self.waiting[i]
-            i += 1
-            for k in range(self.edge_starts[t], self.edge_starts[t + 1]):
-                self.reach(self.edges[k].target)
-            for k in range(self.call_starts[t], self.call_starts[t + 1]):
-                self.reach(self.calls[k].back)
-                self.reach(self.rule_first[self.called_rule(k)])
-        return 0
 
     # ------------------------------------------------------------ classes
 
@@ -290,7 +255,6 @@ class StateMerging:
         self.merge_tail_callers()
         self.minimise()
         self.quotient(self.automata)
-        self.add_tail_callers()
 
     def automaton(self, longest):
         """The network of classes, as in `Network`; a token has at most `longest` bytes."""

@@ -20,7 +20,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.flags import unite
-from cython.cimports.equivalence.network.below_sets import MergedStates
+from cython.cimports.equivalence.network.regions import EDGE, TAIL_CALL, Regions
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
@@ -46,26 +46,26 @@ def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = Non
         UnsupportedGrammar: it has counted automata.
     """
     refuse_counted_automata(network.automaton)
-    account: Account = Account(stop)
-    states: MergedStates = network.merged()
-    final: cython.const[cython.uchar][::1] = network.automaton[0].view(np.uint8)
+    regions: Regions = Regions(network.automaton, network.start, Account(stop))
     first: cython.const[cython.uchar][:, ::1] = state_first
-    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
-    # the set of each rule, with counted rules at the end
-    rows: cython.uchar[:, ::1] = np.zeros((n_rules + states.counted.shape[0], first.shape[1]), np.uint8)
-    found = np.zeros((len(final) + len(network.automaton[5]), first.shape[1]), np.uint8)
+    rows: cython.uchar[:, ::1] = np.zeros((regions.n_regions, first.shape[1]), np.uint8)
+    found = np.zeros((regions.outside, first.shape[1]), np.uint8)
     sets: cython.uchar[:, ::1] = found
     with cython.nogil:
-        while extend(rows, states, final, first, account):
+        while extend(rows, regions, first):
             pass
-        for state in range(states.class_of.shape[0]):
-            if states.class_of[state] >= 0 and states.is_top[state] and not states.is_end[state]:
-                unite(sets, states.class_of[state], rows, states.rule_of_state[state])
-        for c in range(states.counted.shape[0]):
-            if states.class_of_counted[c] >= 0:
-                unit = states.counted[c, 0]  # the next unit begins on top of the frame
-                unite(sets, states.class_of[states.rule_first[unit]], rows, unit)
-                unite(sets, states.n_classes + states.class_of_counted[c], rows, n_rules + c)
+        for node in range(regions.outside):
+            if regions.region_of[node] >= 0 and (node >= regions.n_states or regions.is_top[node]):
+                unite(sets, node, rows, regions.region_of[node])
+        for k in range(regions.links.count):
+            link = regions.links.starts[k]
+            region = regions.links.pool[link]
+            pair = regions.pairs.starts[regions.links.pool[link + 1]]
+            symbol = regions.pairs.pool[pair]
+            if symbol < 0:  # the next unit begins on top of the frame
+                unite(sets, regions.head_of[region], rows, region)
+            elif symbol == EDGE:
+                unite(sets, regions.head_of[region], rows, regions.pairs.pool[pair + 1])
     return found
 
 
@@ -73,33 +73,22 @@ def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = Non
 @cython.nogil
 @cython.exceptval(-1, check=False)
 def extend(
-    rows: cython.uchar[:, ::1],
-    states: MergedStates,
-    final: cython.const[cython.uchar][::1],
-    first: cython.const[cython.uchar][:, ::1],
-    account: Account,
+    rows: cython.uchar[:, ::1], regions: Regions, first: cython.const[cython.uchar][:, ::1]
 ) -> cython.int:
-    """Apply the equations of all rules once, callers first. Return whether a set has grown."""
-    n_rules: cython.Py_ssize_t = states.rule_first.shape[0]
+    """Apply the equations of all regions once, callers first. Return whether a set has grown."""
     grown: cython.int = 0
-    for i in range(states.order.shape[0] - 1, -1, -1):
-        account.check()
-        rule = states.order[i]
-        if rule >= n_rules:
-            if states.class_of_counted[rule - n_rules] >= 0:
-                unit = states.counted[rule - n_rules, 0]
-                grown |= unite(rows, unit, first, states.class_of[states.rule_first[unit]])
-                grown |= unite(rows, unit, rows, rule)
-            continue
-        for state in range(states.rule_first[rule], states.rule_last[rule]):
-            if states.class_of[state] < 0:
+    for i in range(regions.links.count):
+        regions.account.check()
+        link = regions.links.starts[i]
+        region = regions.links.pool[link]
+        pair = regions.pairs.starts[regions.links.pool[link + 1]]
+        symbol = regions.pairs.pool[pair]
+        below = regions.pairs.pool[pair + 1]
+        if symbol < 0:
+            grown |= unite(rows, region, first, regions.counted[-1 - symbol, 0])
+        elif symbol < TAIL_CALL:
+            grown |= unite(rows, region, first, symbol)
+            if not regions.final[symbol]:
                 continue
-            for k in range(states.call_starts[state], states.call_starts[state + 1]):
-                callee, back = states.calls[k, 0], states.calls[k, 1]
-                if not states.is_end[back]:
-                    behind = states.class_of[back]
-                    grown |= unite(rows, callee, first, behind)
-                    if not final[behind]:
-                        continue
-                grown |= unite(rows, callee, rows, rule)
+        grown |= unite(rows, region, rows, below)
     return grown

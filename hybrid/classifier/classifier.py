@@ -23,7 +23,6 @@ import numpy as np
 
 from equivalence import BudgetExceeded, TokenClasses, Vocabulary, forks
 from equivalence.deadline import Deadline
-from equivalence.network import Below
 from equivalence.network.token_ids import MARKER, escaped
 from equivalence.runs import Members, members_of
 from hybrid.classifier.base_store import NO_BYTE
@@ -121,8 +120,6 @@ class Classifier:
         vocabulary: the vocabulary of the classes.
         limit: bytes that tables and cached steps and masks may take together.
         summaries: summaries computed ahead of time; ``None``: all are computed on demand.
-        below: what may lie below each state of the network; `promotion` needs it. ``None``: it builds the
-            network again.
         ids: the meaning of ids that are not only read by their texts; ``None``: there are none.
 
     Attributes:
@@ -136,12 +133,11 @@ class Classifier:
 
     def __init__(
         self, fixed: Any, classes: TokenClasses | Members | None, vocabulary: Vocabulary, limit: int,
-        summaries: Summaries | None = None, below: Below | None = None, ids: NamedIds | None = None,
+        summaries: Summaries | None = None, ids: NamedIds | None = None,
     ) -> None:  # fmt: skip
         self.fixed = fixed
         self.ids = ids
         self._summaries = summaries
-        self.below = below
         self._count_kept()
         self.gather = None if classes is None else Gather(classes, vocabulary.size)
         self.vocabulary = vocabulary
@@ -174,22 +170,22 @@ class Classifier:
         """Whether masks come from walks over the vocabulary, because there are no classes yet."""
         return self.gather is None
 
-    def take_classes(self, fixed: Fixed, classes: Members, below: Below | None = None) -> None:
+    def take_classes(self, fixed: Fixed, classes: Members) -> None:
         """Use classes instead of walks from now on. Matchers move their configurations. The lock must be
         held.
 
         Args:
             fixed: the tables for the network of which the walked tables were made.
-            classes, below: as for `Classifier`.
+            classes: as for `Classifier`.
         """
         gather = Gather(classes, self.vocabulary.size)
-        self.fixed, self.gather, self.below = fixed, gather, below
+        self.fixed, self.gather = fixed, gather
         self._count_kept()
         self.renew()
 
     def complete_with(self, summaries: Summaries) -> None:
         """Let later sessions start with these summaries; the current one keeps its own."""
-        self._summaries, self.below = summaries, None
+        self._summaries = summaries
         self._count_kept()
 
     def _new_session(self, serial: int) -> Session:
@@ -215,7 +211,7 @@ class Classifier:
 
     def _count_kept(self) -> None:
         """Count what does not grow, once, because caches ask for the size at each call."""
-        kept = self.fixed, self._summaries, self.below, self.ids
+        kept = self.fixed, self._summaries, self.ids
         self._kept_bytes = sum(one.nbytes for one in kept if one is not None)
 
     # the lock must be held for the methods below

@@ -73,13 +73,12 @@ class DeferredClasses:
             )  # fmt: skip
             texts, grouped = distinct_classes(classes, vocabulary)
             fixed = fixed_tables(network, texts, *vocabulary.flat, deadline)
-            below = network.below()
         except (BudgetExceeded, UnsupportedGrammar) as error:
             if not deadline.is_over:  # another attempt would fail, too
                 self._network, self.refusal = None, str(error)
             raise BudgetExceeded(str(error)) from error
         with classifier.lock:
-            classifier.take_classes(fixed, grouped, below)
+            classifier.take_classes(fixed, grouped)
         return classes if self._ids is None else self._ids.refined(classes, vocabulary)
 
     @property

@@ -22,15 +22,9 @@ with states on demand, up to its 99.99th percentile, from the first document on,
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
-from equivalence.network import Below, build_network
-from equivalence.network.grammar_reader import read_grammar
-from equivalence.network.token_ids import ids_as_bytes
+from equivalence.network import Below, below_of
 from hybrid.classifier.classifier import Classifier
 from hybrid.classifier.summary_closure import SummaryClosure
 from hybrid.values.budget import Budget
@@ -120,15 +114,12 @@ class Promotion:
         self._classifier.complete_with(known.completed())
 
 
-def promote_classifier(
-    classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None = None
-) -> bool:
+def promote_classifier(classifier: Classifier, budget: Budget, deadline: Deadline | None = None) -> bool:
     """Compute all states of a classifier that has classes, unless they are known. A call waits for another
     one that does it: two would replace each other's tables.
 
     Args:
         classifier: the classifier.
-        grammar: its grammar, in case the network has to be built again.
         budget: limits of the tables.
         deadline: when to give up.
 
@@ -142,46 +133,18 @@ def promote_classifier(
     with own_lock(classifier):
         if classifier.is_complete:
             return False
-        _promote(classifier, grammar, budget, deadline)
-        return True
-
-
-def _promote(classifier: Classifier, grammar: Any, budget: Budget, deadline: Deadline | None) -> None:
-    below = classifier.below
-    if below is None:
-        below = below_again(classifier, grammar, budget)
-    # a quarter of the bytes is for the tables of states
-    work = Promotion(
-        classifier, below, states=4 * budget.states, limit=classifier.limit // 4, deadline=deadline
-    )
-    while work.piece():
-        pass
-    work.finish()
-    if not classifier.is_used:
-        with classifier.lock:
-            classifier.renew()  # a session that starts with all states has fewer of them, and larger tables
-
-
-def below_again(classifier: Classifier, grammar: Any, budget: Budget) -> Below:
-    """Compute again what may lie below each state of a network, if the grammar was read from a file, or its
-    states exceeded the bounds.
-
-    Raises:
-        BudgetExceeded: the network is not the same as when the file was written.
-    """
-    fixed = classifier.fixed
-    read = read_grammar(grammar)
-    if not classifier.by_text:
-        read, _ = ids_as_bytes(read)
-    network = build_network(read, token_bytes=classifier.vocabulary.trie.longest, max_states=budget.states)
-    is_same = len(network.automaton) == len(fixed.parser.net) and network.start == fixed.start
-    for place, (built, kept) in enumerate(zip(network.automaton, fixed.parser.net, strict=False)):
-        # a classifier's counters go further than one token reaches
-        columns = slice(None) if place < 5 else slice(3)
-        is_same = is_same and built.shape == kept.shape
-        is_same = is_same and np.array_equal(built[..., columns], kept[..., columns])
-    if not is_same:
-        raise BudgetExceeded(
-            "the classifier was made by another version of equimask; compile the grammar again"
+        fixed, deadline = classifier.fixed, deadline or Deadline()
+        most = max(budget.states, fixed.parser.automaton.n_states)
+        with deadline.stopping(PHASE) as stop:
+            below = below_of(fixed.parser.net, fixed.start, most, stop)
+        # a quarter of the bytes is for the tables of states
+        work = Promotion(
+            classifier, below, states=4 * budget.states, limit=classifier.limit // 4, deadline=deadline
         )
-    return network.below()
+        while work.piece():
+            pass
+        work.finish()
+        if not classifier.is_used:
+            with classifier.lock:
+                classifier.renew()  # a session that starts with all states has fewer, and larger tables
+        return True

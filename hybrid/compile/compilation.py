@@ -192,12 +192,11 @@ class Compilation(EngineStrategies):
         own.check("the tables of the classifier")
         texts, grouped = distinct_classes(classes, self.vocabulary)
         fixed = fixed_tables(network, texts, *self.vocabulary.flat, own)
-        below = network.below()
-        made = Classifier(fixed, grouped, self.vocabulary, budget.table_bytes, below=below, ids=ids)
+        made = Classifier(fixed, grouped, self.vocabulary, budget.table_bytes, ids=ids)
         if self.settings.on_demand:
             return made, "on_demand=True"
         try:
-            promote_classifier(made, job.grammar, budget, own)
+            promote_classifier(made, budget, own)
         except BudgetExceeded as error:
             self.refuse_to_fall_back(error, job.deadline)
             return made, str(error)
