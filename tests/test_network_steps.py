@@ -22,6 +22,9 @@ from equivalence.errors import BudgetExceeded, GrammarError, UnsupportedGrammar
 from equivalence.network import Network, below_of, build_network, dialect, edge_types, serial
 from equivalence.network.grammar_reader import integers_of
 from equivalence.network.pipeline import NetworkPipeline
+from equivalence.parser.automaton import Automaton
+from equivalence.parser.byte_tables import ByteTables, call_ranks
+from equivalence.walks.follow_sets import follow_sets_of
 from tests.limits import a_stop, stopped
 from tests.random_grammars import GrammarCase, grammar_cases
 from tests.test_characters import reads
@@ -287,6 +290,29 @@ def test_below_sets_are_what_calls_leave_below(case: GrammarCase) -> None:
     for symbol, one in zip(below.below_symbols.tolist(), below.below_of_symbol.tolist(), strict=True):
         under[symbol] |= sets[one]
     assert under == {one: on for one, on in pushed.items() if on}
+    assert_sets_follow(network, {one: on for one, on in top.items() if one in found}, pushed)
+
+
+def assert_sets_follow(network: Network, top: dict[int, set[Any]], pushed: dict[int, set[Any]]) -> None:
+    """Assert that the follow set of each symbol has all bytes that some stack below it can read."""
+    automaton = Automaton(network.automaton)
+    first = ByteTables(automaton, call_ranks(automaton)).first
+    final, counted = network.automaton[0], network.automaton[5]
+    found = follow_sets_of(network, first)
+    wanted = np.zeros_like(found)
+    grown = True
+    while grown:
+        before = wanted.copy()
+        for below in (top, pushed):
+            for symbol, under in below.items():
+                row = symbol if symbol >= 0 else len(final) - 1 - symbol
+                for one in under - {None}:
+                    begin = one if one >= 0 else int(counted[-1 - one, 0])
+                    wanted[row] |= first[begin]
+                    if one < 0 or final[one]:
+                        wanted[row] |= wanted[one if one >= 0 else len(final) - 1 - one]
+        grown = bool((wanted != before).any())
+    assert (found >= wanted).all()
 
 
 @pytest.mark.parametrize(
