@@ -19,7 +19,7 @@ from adapters.grammars import compiled_grammars
 from bench.lark_checks import may_be_text
 from equivalence.errors import VocabularyError
 from equivalence.trie import build_trie
-from equivalence.trie.nodes import BELOW_OTHERS, ENDS
+from equivalence.trie.nodes import BELOW_OTHERS, ENDS, heights
 from equivalence.vocabulary.vocabulary import MAX_IDS, MAX_TOKEN_BYTES, Vocabulary
 from hybrid import Budget, GrammarCompiler, GrammarMatcher
 from tests.byte_tokenizer import byte_tokenizer
@@ -287,14 +287,14 @@ def test_trie(tokens: list[bytes]) -> None:
     prefixes = sorted({token[:end] for token in distinct for end in range(len(token) + 1)} | {b""})
     assert len(trie.nodes) == len(prefixes) + 1
     rows: Any = np.rec.fromarrays(list(trie.nodes.T), names="child,group,group_end,bits,a,b,c,d")  # type: ignore[call-overload]
-    waiting, met = [(0, b"")], 0
+    waiting, met, height = [(0, b"")], 0, heights(trie.nodes)
     while waiting:
         row, prefix = waiting.pop()
         met += 1
         inside = [token for token in distinct if token.startswith(prefix)]
         assert distinct[rows[row].group : rows[row].group_end] == inside
         rests = [token[len(prefix) :] for token in inside if token != prefix]
-        assert trie.height[row] == max(map(len, rests), default=0)
+        assert height[row] == max(map(len, rests), default=0)
         occurring = set(b"".join(rests))
         below = trie.nodes[row, 4:].view(np.uint64).tolist()
         assert {b for b in range(128) if below[b >> 6] >> (b & 63) & 1} == {b for b in occurring if b < 128}

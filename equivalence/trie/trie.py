@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.ranges import ranges, starts_of
-from equivalence.trie.nodes import by_level, depth_first, heights
+from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.suffixes import suffixes_of
 
 Integers = NDArray[np.int64]
@@ -30,7 +30,6 @@ class Trie(NamedTuple):
     Attributes:
         nodes: int32[N + 1, 8], the nodes as rows, level by level, with the children of a node side by side
             (`equivalence.trie.nodes.by_level`).
-        height: int32[N], the length in bytes of the longest path down from a node.
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
         suffix_order: int32[S - 1], all suffixes except the empty one, in byte order.
@@ -42,7 +41,6 @@ class Trie(NamedTuple):
     """
 
     nodes: NDArray[np.int32]
-    height: NDArray[np.int32]
     suffix_parent: NDArray[np.int32]
     suffix_byte: NDArray[np.uint8]
     suffix_order: NDArray[np.int32]
@@ -71,8 +69,8 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     text, begins = _texts_of(token_order[is_new], data, bounds)
     nodes = by_level(*depth_first(text, begins))
     trie = Trie(
-        nodes, heights(nodes), suffix_parent, suffix_byte, suffix_order, suffix_of[is_new],
-        text[begins[:-1]], group_of_token, token_order, int(np.diff(begins).max(initial=0)),
+        nodes, suffix_parent, suffix_byte, suffix_order, suffix_of[is_new], text[begins[:-1]],
+        group_of_token, token_order, int(np.diff(begins).max(initial=0)),
     )  # fmt: skip
     return read_only(trie)
 

@@ -299,7 +299,7 @@ class Vocabulary:
     @cached_property
     def token_texts(self) -> TokenTexts:
         """The trie and the texts of all ids, as walks read them."""
-        return TokenTexts(self.trie, self.byte_order, self.flat)
+        return TokenTexts(self.trie.nodes, self.trie.longest, self.flat, self.byte_order)
 
     @cached_property
     def walk_cache(self) -> WalkCache:
