@@ -274,7 +274,7 @@ def test_forging_nothing_changes_nothing() -> None:
     ("name", "change", "message"),
     [
         ("edges", lambda edges: np.maximum(edges, [255, 0, 0]), "edges are out of range, or not sorted"),
-        ("pending_suffixes", lambda suffixes: suffixes * 0 + 1, "a pending set is not sorted"),
+        ("pending_nodes", lambda nodes: nodes + 10**6, "member 'pending_nodes' contains numbers outside"),
         ("masks", lambda masks: masks * 0 + 1, "its first mask is not the empty one"),
         ("units", lambda units: units + 1000, "a counter frame is of no counter"),
         ("first", lambda first: first + 10**6, "a mask or a pending set that does not exist"),

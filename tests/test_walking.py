@@ -2,7 +2,8 @@
 
 What: masks of a walked classifier against the slow reference on random grammars; counters, whose counts walks
 forget.
-When: after any change of `hybrid.classifier.walker`, `walk_output`, `counter_abstraction` or `mask_pieces`.
+When: after any change of `hybrid.classifier.walker`, `vocabulary_walker`, `counter_abstraction` or
+`mask_pieces`.
 Limits: ``test_classifier.py`` tests what walks share with classes, and ``test_deferred_classes.py`` the
 change to classes in the middle of a text.
 """
@@ -29,7 +30,7 @@ from hybrid import GrammarCompiler, GrammarMatcher
 from hybrid.classifier import Classifier
 from hybrid.classifier.canonical_form import CanonicalForm
 from hybrid.classifier.repeat_units import unit_reads, unit_table
-from hybrid.classifier.walk_output import MOST_PIECES
+from hybrid.classifier.vocabulary_walker import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
 from tests.classifiers import agree_with_the_reference, compiled_of, vocabulary_of
 from tests.matchers import ids_of
@@ -122,7 +123,7 @@ def test_long_walks_are_kept_within_their_bound() -> None:
             vocabulary.__dict__["walk_cache"] = WalkCache(64, limit, few_nodes=50)
         classifier = walked_of('root ::= "x"? [ad-h]* [b-d] "\\""', vocabulary)
         masks.append(row_of(classifier, classifier.session.start))
-        entered.append(classifier.session.store.summariser.n_entered)
+        entered.append(classifier.session.store.walker.n_entered)
     assert masks[0] == masks[1] == masks[2]
     assert len(masks[0]) > 100
     assert entered[1] < entered[0] == entered[2]
@@ -289,7 +290,7 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
         return vocabulary.tokens[token][:1] != b"n", len(vocabulary.tokens[token])
 
     walk(classifier, ebnf, lambda wanted: min(rng.sample(wanted, min(3, len(wanted))), key=order), 6, 8)
-    assert (classifier.session.store.summariser.n_compared > 0) == is_compared
+    assert (classifier.session.store.walker.n_compared > 0) == is_compared
 
 
 def fail(*_: object) -> None:
@@ -306,7 +307,7 @@ def test_a_comparison_that_had_no_memory_is_made_later(monkeypatch: pytest.Monke
         with pytest.raises(MemoryError):
             row_of(classifier, configuration)
     walk(classifier, ebnf, random.Random(0).choice, 6, 8)
-    assert classifier.session.store.summariser.n_compared > 0
+    assert classifier.session.store.walker.n_compared > 0
 
 
 def test_forms_of_states_after_one_that_was_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +341,7 @@ def test_few_characters_are_entered_in_free_text_between_tags(begun: bytes) -> N
     session = classifier.session
     configuration = session.store.advance_text(session.start, begun)
     assert row_of(classifier, configuration) == list(range(vocabulary.size))
-    assert classifier.session.store.summariser.n_entered < 200
+    assert classifier.session.store.walker.n_entered < 200
     # as classes are found
     classes = compute_classes(xgrammar.Grammar.from_ebnf(ebnf), vocabulary)
     assert classes.sizes["configurations"] < 100
@@ -351,7 +352,7 @@ def test_most_of_a_vocabulary_is_not_entered_where_a_count_is_far_from_its_bound
     letters = (map(bytes, product(b"abcdefgh", repeat=length)) for length in (3, 1))
     vocabulary = vocabulary_of([*chain(*letters), b'"'])
     classifier = walked_of('root ::= [a-z]{0,2000} "\\""', vocabulary)
-    walker = classifier.session.store.summariser
+    walker = classifier.session.store.walker
     start = classifier.session.start
     for configuration in (start, classifier.step(classifier.session, start, 0)):
         assert len(row_of(classifier, configuration)) == vocabulary.size - 1

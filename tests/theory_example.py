@@ -297,17 +297,7 @@ class Example:
             classes = sorted(numbers[i] for i in range(len(texts)) if word >> i & 1)
             return f"reads {' '.join(map(str, classes))}" if classes else ""
 
-        def pending(number: int) -> str:
-            named = []
-            for code in listed(summaries.pendings, number):
-                suffix, group = divmod(code, fixed.n_groups)
-                at, read = fixed.whole[group], 0
-                while at != suffix:
-                    at, read = fixed.suffixes[at][0], read + 1
-                named.append(f"{texts[group][read:].decode()} of {numbers[group]}")
-            return ", ".join(named)
-
-        return self.summaries_lines(summaries, mask, pending, "left")
+        return self.summaries_lines(summaries, mask, fixed.texts.nodes)
 
     def walked_text(self, text: str) -> str:
         """The summaries from walks that the mask after a text needs."""
@@ -315,11 +305,7 @@ class Example:
         store = Store(tables, 1 << 28)
         configuration = store.start()
         store.class_mask(store.advance_text(configuration, text.encode()))
-        walker, nodes = store.summariser, VOCABULARY.trie.nodes
-        path = [""] * len(nodes)
-        for i in range(len(nodes) - 1):
-            for child in range(nodes[i][0], nodes[i + 1][0]):
-                path[child] = path[i] + chr(nodes[child][3] & 255)
+        walker = store.walker
         groups = VOCABULARY.trie.group_of_token.tolist()
 
         def mask(number: int) -> str:
@@ -332,16 +318,20 @@ class Example:
                     read += [TOKENS[groups.index(group)] for group in range(first, end)]
             return f"reads {' '.join(read)}" if read else ""
 
+        return self.summaries_lines(store.summaries, mask, VOCABULARY.trie.nodes)
+
+    def summaries_lines(self, summaries: Any, mask: Any, nodes: Any) -> str:
+        """One line for each summary, given the texts of masks and the trie."""
+        path = [""] * len(nodes)
+        for i in range(len(nodes) - 1):
+            for child in range(nodes[i][0], nodes[i + 1][0]):
+                path[child] = path[i] + chr(nodes[child][3] & 255)
+
         def pending(number: int) -> str:
-            return ", ".join(f"node {path[node]}" for node in listed(store.summaries.pendings, number))
-
-        return self.summaries_lines(store.summaries, mask, pending, "pending")
-
-    def summaries_lines(self, summaries: Any, mask: Any, pending: Any, word: str) -> str:
-        """One line for each summary, given the texts of masks and pending sets."""
+            return ", ".join(f"node {path[node]}" for node in listed(summaries.pendings, number))
 
         def result(read: int, left: int) -> str:
-            parts = [mask(read)] * bool(read) + [f"{pending(left)} is {word}"] * bool(left)
+            parts = [mask(read)] * bool(read) + [f"{pending(left)} is pending"] * bool(left)
             return ", ".join(parts) or "reads nothing"
 
         lines = []

@@ -1,7 +1,7 @@
 """The result of a walk over the vocabulary's trie.
 
 What: a `Read` holds the strings that are read completely, and the nodes at which reading goes on below.
-When: cached by `equivalence.walks.walk_cache`, used by `hybrid.classifier.walker`.
+When: cached by `equivalence.walks.walk_cache`, used by `hybrid.classifier.vocabulary_walker`.
 Limits: none.
 """
 

@@ -2,7 +2,8 @@
 
 What: for a list of integers that describes everything that a state or a frame can do, `WalkCache` stores
 the tokens that are read completely on it, and the nodes of the trie at which the stack may leave it.
-When: by `hybrid.classifier.walker`, for walks that turned out to be long; each `Vocabulary` has one.
+When: by `hybrid.classifier.vocabulary_walker`, for walks that turned out to be long; each `Vocabulary` has
+one.
 Limits: bounded by bytes. Nothing is written to a file: computing it again is faster than reading a file.
 
 Each method is one look-up or one store in a dict, which the interpreter does atomically, so threads need no

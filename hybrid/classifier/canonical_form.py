@@ -5,7 +5,7 @@
 What: `CanonicalForm` lists the part of the automata that a state, or the frame of a counted rule, can reach:
 the states in the order in which they are found, whether they may return, their edges, and the rules that they
 call. States with equal lists read the same texts, in any grammar.
-When: for long walks, to find them among those of other grammars (`hybrid.classifier.walker`).
+When: for long walks, to find them among those of other grammars (`hybrid.classifier.vocabulary_walker`).
 Limits: parts of more than `MOST_STATES` states have no form; two grammars rarely share so large a part.
 Equivalent parts may have different forms; then both are walked.
 """

@@ -191,7 +191,7 @@ class Classifier:
     def _new_session(self, serial: int) -> Session:
         """A session with empty tables."""
         store = self._new_store()
-        gather = self.gather or PieceGather(store.summariser, self.vocabulary.size)
+        gather = self.gather or PieceGather(store.walker, self.vocabulary.size)
         return Session(serial, store, store.start(), self.limit // 2, gather)
 
     def _new_store(self) -> Any:

@@ -1,6 +1,6 @@
 cimport cython
 
-from hybrid.classifier.walker cimport Walker
+from hybrid.classifier.vocabulary_walker cimport VocabularyWalker
 
 
 cdef struct Pair:
@@ -8,7 +8,7 @@ cdef struct Pair:
 
 
 @cython.no_gc
-cdef class DeltaWalker(Walker):
+cdef class DeltaWalker(VocabularyWalker):
     cdef Pair[::1] levels
     cdef readonly Py_ssize_t n_compared
     cdef Py_ssize_t loop_mask, loop_pending

@@ -2,8 +2,8 @@
 # mypy: ignore-errors
 """Delta walks: the mask of a state, derived from the mask of a similar state.
 
-What: a `DeltaWalker` is a `Walker` with a shortcut. If most bytes lead a state to a configuration that loops,
-it walks only the nodes at which the two differ, and takes the rest from the mask of the loop.
+What: a `DeltaWalker` is a `VocabularyWalker` with a shortcut. If most bytes lead a state to a configuration
+that loops, it walks only the nodes at which the two differ, and takes the rest from the mask of the loop.
 When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
 of a key is a state of its own. Walked separately, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
 other keys must not be "name".
@@ -24,7 +24,7 @@ from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.classifier.walker import Walker
+from cython.cimports.hybrid.classifier.vocabulary_walker import VocabularyWalker
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
@@ -48,8 +48,8 @@ MOST_ENTERED = cython.declare(cython.Py_ssize_t, 512)
 
 @cython.no_gc
 @cython.cclass
-class DeltaWalker(Walker):
-    """Reads the tokens of a vocabulary; see `Walker`.
+class DeltaWalker(VocabularyWalker):
+    """Reads the tokens of a vocabulary; see `VocabularyWalker`.
 
     Attributes:
         levels: for each depth, the configurations of both states, the next child, and the end of the
@@ -61,7 +61,7 @@ class DeltaWalker(Walker):
     """
 
     def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
-        Walker.__init__(self, space, summaries, fixed)
+        VocabularyWalker.__init__(self, space, summaries, fixed)
         self.levels = None
         self.n_compared = 0
         self.loop_mask = self.loop_pending = 0
@@ -74,7 +74,7 @@ class DeltaWalker(Walker):
             if loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop):
                 self.n_compared += 1
                 return 0
-        return Walker.read_top(self, state)
+        return VocabularyWalker.read_top(self, state)
 
     def loop_of(self, begin):
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
@@ -120,7 +120,7 @@ class DeltaWalker(Walker):
                 return False
         if self.summaries.first[other].mask < 0:
             # by a plain walk: otherwise two states could be compared with each other forever
-            Walker.read_top(self, other)
+            VocabularyWalker.read_top(self, other)
         self.loop_mask = self.summaries.first[other].mask
         self.loop_pending = self.summaries.first[other].pending
         if below >= 0:
@@ -210,12 +210,12 @@ class DeltaWalker(Walker):
         length: cython.Py_ssize_t = 0
         k: cython.Py_ssize_t = 0
         while i < end or k < n:
-            if k == n or (i < end and self.summaries.pendings.pool[i] <= self.pairs[k]):
+            if k == n or (i < end and self.summaries.pendings.pool[i] <= self.nodes[k]):
                 node = self.summaries.pendings.pool[i]
                 i += 1
-                k += k < n and self.pairs[k] == node
+                k += k < n and self.nodes[k] == node
             else:
-                node = self.pairs[k]
+                node = self.nodes[k]
                 k += 1
             self.summaries.pendings.pool[at + length] = node
             length += 1

@@ -1,14 +1,14 @@
 cimport cython
 
 from equivalence.arrays.interning cimport Interned
-from hybrid.classifier.walker cimport Walker
+from hybrid.classifier.vocabulary_walker cimport VocabularyWalker
 from hybrid.values.gather cimport Gather
 
 
 @cython.no_gc
 cdef class PieceGather(Gather):
     cdef Interned pieces
-    cdef Walker walker
+    cdef VocabularyWalker walker
     cdef const Py_ssize_t[::1] token_starts
     cdef const int[::1] tokens_of_groups
     cdef Py_ssize_t[::1] row_of_piece

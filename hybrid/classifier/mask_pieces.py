@@ -4,7 +4,7 @@
 
 What: a walk records what a state reads, or a pending set on a symbol, as one *piece*: ranges of groups of
 the trie. A mask is a set of pieces, and its row is the union of their tokens.
-When: for the masks of a session that walks (`hybrid.classifier.walker`).
+When: for the masks of a session that walks (`hybrid.classifier.vocabulary_walker`).
 Limits: one for each session, called with the session's lock held; nothing is deleted.
 """
 
@@ -14,7 +14,7 @@ import cython
 import numpy as np
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.rows import address_of_words
-from cython.cimports.hybrid.classifier.walker import Walker
+from cython.cimports.hybrid.classifier.vocabulary_walker import VocabularyWalker
 from cython.cimports.hybrid.values.gather import Gather, mark_tokens, set_bits
 
 check_source(__name__)
@@ -43,7 +43,7 @@ class PieceGather(Gather):
             grammars.
     """
 
-    def __init__(self, walker: Walker, vocab_size: cython.Py_ssize_t) -> None:
+    def __init__(self, walker: VocabularyWalker, vocab_size: cython.Py_ssize_t) -> None:
         self.pieces = walker.pieces
         self.walker = walker
         self.token_starts = walker.token_starts

@@ -1,7 +1,7 @@
 from equivalence.arrays.pairs cimport Pairs
 from equivalence.parser.space cimport Space
 from hybrid.classifier.summaries cimport Summaries
-from hybrid.classifier.summariser cimport Summariser
+from hybrid.classifier.walker cimport Walker
 
 
 cdef struct Level:
@@ -9,7 +9,7 @@ cdef struct Level:
 
 
 cdef class Reader:
-    cdef readonly Summariser summariser
+    cdef readonly Walker walker
     cdef Space space
     cdef Summaries summaries
     cdef Pairs reads, unions

@@ -21,7 +21,7 @@ from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.summariser import Summariser
+from cython.cimports.hybrid.classifier.walker import Walker
 
 from equivalence.arrays.records import Kind
 
@@ -40,7 +40,7 @@ class Reader:
     """Reads the stacks of a space.
 
     Args:
-        summariser: reads single states and frames.
+        walker: reads single states and frames.
         reads: initial room for what pending sets read on tails, a power of two.
 
     Attributes:
@@ -54,10 +54,10 @@ class Reader:
             -1; and its words.
     """
 
-    def __init__(self, summariser: Summariser, reads: cython.Py_ssize_t) -> None:
-        self.summariser = summariser
-        self.space = summariser.space
-        self.summaries = summariser.summaries
+    def __init__(self, walker: Walker, reads: cython.Py_ssize_t) -> None:
+        self.walker = walker
+        self.space = walker.space
+        self.summaries = walker.summaries
         configurations: cython.Py_ssize_t = self.space.steps.shape[0]
         self.space.account.claim(4 * configurations + 8 * self.summaries.n_words)
         self.reads = Pairs(reads, self.space.account)
@@ -85,7 +85,7 @@ class Reader:
         for i in range(stacks_of(self.space, configuration), end, 2):
             state = self.space.configurations.pool[i]
             if self.summaries.first[state].mask < 0:
-                self.summariser.read_top(state)
+                self.walker.read_top(state)
             self.add(self.mask_on(state, self.space.configurations.pool[i + 1]))
             self.add(self.summaries.first[state].mask)
         mask = self.only
@@ -160,8 +160,8 @@ class Reader:
         pending: cython.Py_ssize_t = self.reads.rows[self.levels[depth].read].first
         symbol = self.space.stacks.frames[frame].state
         if symbol < 0:
-            symbol = self.summariser.symbol_of(symbol, self.space.stacks.frames[frame].count)
-        pair = self.summariser.summary(pending, symbol)
+            symbol = self.walker.symbol_of(symbol, self.space.stacks.frames[frame].count)
+        pair = self.walker.summary(pending, symbol)
         mask: cython.Py_ssize_t = self.summaries.pairs.rows[pair].result
         left: cython.Py_ssize_t = self.summaries.pairs.rows[pair].rest
         if mask != 0:

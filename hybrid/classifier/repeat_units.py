@@ -6,8 +6,9 @@ What: within a string of at most 20 characters, fewer tokens are allowed after e
 each token decides: how many characters it begins. `unit_reads` reads the trie once with the automaton of
 one unit, without counting. For any bounds, its result says what a walk would find
 (`equivalence.walks.unit_reads`).
-When: used by `hybrid.classifier.walker`, for long walks on the frame of a counted rule. When such frames were
-walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each remaining character.
+When: used by `hybrid.classifier.vocabulary_walker`, for long walks on the frame of a counted rule. When such
+frames were walked for each count, each walk entered up to 100,000 nodes: 2 to 9 ms for each remaining
+character.
 Limits: units that call no rule, and of which none is a prefix of another, so that a text is divided into
 units in one way only. `unit_table` returns None for others.
 """

@@ -86,14 +86,11 @@ class Store(BaseStore):
         else:
             self.summaries = summaries.copied(self.account, 2048 if large else 0)
         self.masks = self.summaries.masks
-        self.summariser = fixed.summariser(self.space, self.summaries)
+        self.walker = fixed.walker(self.space, self.summaries)
         reads: cython.Py_ssize_t = 16384 if large else 2 * FEW if walked else 4096
-        self.reader = Reader(self.summariser, reads)
-        if walked:
-            texts: TokenTexts = fixed.texts
-            self.data, self.offsets = texts.data, texts.offsets
-        else:
-            self.data, self.offsets = fixed.data, fixed.offsets
+        self.reader = Reader(self.walker, reads)
+        texts: TokenTexts = fixed.texts
+        self.data, self.offsets = texts.data, texts.offsets
         self.account.most = limit
 
     def count(self) -> cython.Py_ssize_t:

@@ -46,7 +46,7 @@ class Summaries:
     Attributes:
         first: for each state on top, its mask and its pending set; -1: not known yet.
         pairs: pairs (pending set, symbol), and for each the mask, and the pending set below the symbol.
-        pendings: sets of suffix * classes + class. Number 0 is the empty set, here and in `masks`.
+        pendings: sets of nodes of a trie. Number 0 is the empty set, here and in `masks`.
         masks: sets of classes, as words of 32 bits.
         units: counter frames: (counted rule, the count, of which only what a token can distinguish is kept).
         complete: whether everything that stacks can need is known, so that nothing may be added any more.

@@ -19,7 +19,7 @@ from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.classifier.summariser import Summariser, equivalent_count
+from cython.cimports.hybrid.classifier.walker import Walker, equivalent_count
 
 check_source(__name__)
 
@@ -40,7 +40,7 @@ class SummaryClosure:
         most: the number of pairs at which `run` returns.
     """
 
-    summariser: Summariser
+    walker: Walker
     summaries: Summaries
     space: Space
     contexts: cython.const[cython.Py_ssize_t][::1]
@@ -55,7 +55,7 @@ class SummaryClosure:
     most: cython.Py_ssize_t
 
     def __init__(self, store: Store, below: Any) -> None:
-        self.summariser = store.summariser
+        self.walker = store.walker
         self.summaries = store.summaries
         self.space = store.space
         self.contexts, self.context_starts = below.contexts, below.context_starts
@@ -96,7 +96,7 @@ class SummaryClosure:
             if symbol < 0:  # a counter frame on which the next unit begins
                 state = self.space.automaton.counted[-1 - symbol].start
             if self.summaries.first[state].mask < 0:
-                self.summariser.read_top(state)
+                self.walker.read_top(state)
             pending: cython.Py_ssize_t = self.summaries.first[state].pending
             begin = self.context_starts[self.n_contexts]
             end_of_context = self.context_starts[self.n_contexts + 1] if pending != 0 else begin
@@ -137,11 +137,11 @@ class SummaryClosure:
         unit = -1 - symbol
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        reach = self.summariser.longest + 1
+        reach = self.walker.longest + 1
         count: cython.Py_ssize_t = 0
         while count <= least or count < most:
             if equivalent_count(count, least, most, reach) == count:
-                number = self.summariser.symbol_of(counting(unit, 0), count)
+                number = self.walker.symbol_of(counting(unit, 0), count)
                 if not self.push_left(pending, number, below):
                     return 0
                 count += 1
@@ -164,7 +164,7 @@ class SummaryClosure:
         if self.summaries.pairs.rows[pair].result < 0:
             if self.summaries.pairs.count > self.most:
                 return 0
-            self.summariser.read_below(pair)
+            self.walker.read_below(pair)
         if self.summaries.pairs.rows[pair].rest != 0:
             self.queue.pair(self.summaries.pairs.rows[pair].rest, below)
         return 1

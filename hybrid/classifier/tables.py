@@ -19,11 +19,11 @@ from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
-from equivalence.trie.nodes import depth_first
-from equivalence.trie.suffixes import suffixes_of
+from equivalence.trie.nodes import by_level, depth_first
 from equivalence.trie.trie import side_by_side
 from equivalence.walks.follow_sets import follow_sets_of
-from hybrid.classifier.summariser import Summariser
+from equivalence.walks.token_texts import TokenTexts
+from hybrid.classifier.walker import Walker
 
 Integers = NDArray[np.int64]
 
@@ -54,28 +54,20 @@ class ParserTables(NamedTuple):
 
 
 class Fixed(NamedTuple):
-    """Constant data. S states, U counted rules, B classes of bytes, G classes of tokens.
+    """Constant data. S states, U counted rules, B classes of bytes.
 
     Attributes:
         parser: the automata and what follows from them.
         follow_sets: uint8[S + U, B]: classes of bytes that can follow after a symbol was popped.
-        nodes: int32[N + 1, 4], suffixes: int32[M, 2], whole: int32[G]: the representatives, one for each
-            class of tokens, see `hybrid.classifier.summariser.Summariser`.
-        longest: bytes of the longest representative.
-        n_groups: number of classes.
-        data, offsets: the bytes of each token id.
+        texts: the trie of the representatives, one for each class of tokens, and the bytes of each token id.
+        n_classes: number of classes of tokens.
         start, start_final: the start of the grammar, -1 if there is none; whether the empty text is complete.
     """
 
     parser: ParserTables
     follow_sets: NDArray[np.uint8]
-    nodes: NDArray[np.int32]
-    suffixes: NDArray[np.int32]
-    whole: NDArray[np.int32]
-    longest: int
-    n_groups: int
-    data: NDArray[np.uint8]
-    offsets: Integers
+    texts: TokenTexts
+    n_classes: int
     start: int
     start_final: bool
 
@@ -87,11 +79,11 @@ class Fixed(NamedTuple):
     @property
     def n_words(self) -> int:
         """Words of a mask of classes."""
-        return max((self.n_groups + 31) // 32, 1)
+        return max((self.n_classes + 31) // 32, 1)
 
-    def summariser(self, space: Any, summaries: Any) -> Any:
-        """A `Summariser`, which reads the representatives."""
-        return Summariser(space, summaries, self)
+    def walker(self, space: Any, summaries: Any) -> Any:
+        """A `Walker`, which reads the representatives."""
+        return Walker(space, summaries, self.texts, self.follow_sets)
 
 
 def fixed_tables(
@@ -132,16 +124,7 @@ def assembled(
 ) -> Fixed:  # fmt: skip
     """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
     text, ends = side_by_side(representatives)
-    longest = int(np.diff(ends).max(initial=0))
     # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
-    byte, depth, skip, group, _ = depth_first(text, ends)
-    parent, first, whole = suffixes_of(text, ends)
-    class_of_byte = parser.byte_tables.class_of_byte
-    nodes = np.zeros((len(group), 4), np.int32)
-    nodes[:-1, 0], nodes[:-1, 1], nodes[:-1, 2] = class_of_byte[byte], depth, skip
-    nodes[:, 3] = group
-    suffixes = np.stack([parent, class_of_byte[first]], axis=1).astype(np.int32)
-    return Fixed(
-        parser, follow_sets, nodes, suffixes, whole, longest, len(representatives), data, offsets, start,
-        start_final,
-    )  # fmt: skip
+    nodes = by_level(*depth_first(text, ends))
+    texts = TokenTexts(nodes, int(np.diff(ends).max(initial=0)), (data, offsets))
+    return Fixed(parser, follow_sets, texts, len(representatives), start, start_final)

@@ -21,7 +21,7 @@ from equivalence.walks.token_texts import TokenTexts
 from equivalence.walks.walk_cache import WalkCache
 from hybrid.classifier.delta_walker import DeltaWalker
 from hybrid.classifier.tables import PHASE, ParserTables, parser_tables
-from hybrid.classifier.walk_output import FEW_PIECES, MOST_PIECES
+from hybrid.classifier.vocabulary_walker import FEW_PIECES, MOST_PIECES
 
 FOLLOW_SETS_SECONDS = 0.25
 """Budget for computing what may follow, in the middle of a mask. The median JSON schema takes 0.05 ms."""
@@ -63,8 +63,8 @@ class WalkTables(NamedTuple):
             n_symbols = self.network.n_states + len(self.parser.net[5])
             return np.ones((n_symbols, self.parser.byte_tables.n_classes), np.uint8)
 
-    def summariser(self, space: Any, summaries: Any) -> Any:
-        """A `hybrid.classifier.walker.Walker`, which walks the vocabulary."""
+    def walker(self, space: Any, summaries: Any) -> Any:
+        """A `hybrid.classifier.vocabulary_walker.VocabularyWalker`."""
         return DeltaWalker(space, summaries, self)
 
 

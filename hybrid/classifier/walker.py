@@ -1,16 +1,23 @@
 # cython: language_level=3
 # mypy: ignore-errors
-"""Walks: reading the vocabulary's trie on a state, and pending nodes on the symbol below it.
+"""Walks: reading a trie of texts on a state, and pending nodes on the symbol below it.
 
-What: a `Walker` does what a `Summariser` does, without classes. Its masks have a bit for each piece of the
-vocabulary. Its pending sets are sets of nodes of the trie, whose subtrees are read on the symbol below.
-When: for all masks of a grammar that has no classes. A walk that turns out to be long is shared with other
-grammars, because its result depends only on what the state can do (`hybrid.classifier.canonical_form`).
-Limits: those of `Summariser`. It trusts the nodes, which `equivalence.trie` made or checked, and the tokens
-of its groups.
+What: a `Walker` reads all texts of a trie on a state over an unknown stack (`read_top`), or what is below
+pending nodes on a symbol (`read_below`). The result is a mask of the texts that are read completely, and a
+pending set of nodes at which the known part of the stack may be used up. Their subtrees are read on the next
+symbol.
+When: the texts are the representatives of the classes; or those of the vocabulary
+(`hybrid.classifier.vocabulary_walker`). A stack asks for a walk when it first needs it
+(`hybrid.classifier.reader`), or all are made ahead of time (`hybrid.classifier.summary_closure`).
+Limits: if the account is exhausted, all results so far are kept, so each call gets further. It trusts the
+nodes, which `equivalence.trie` made or checked.
 
 If a configuration stays the same in a whole subtree, the subtree is taken at once, as in walks of an
 exploration. Of the 300,000 nodes of a vocabulary of 128,000 tokens, a walk on a string enters a few thousand.
+
+Rejected: sets of pairs (suffix, class) in place of sets of nodes. A suffix that several representatives have
+was then read only once. But such a set also says which classes were read before, so a C-like grammar had
+twice as many sets, and its automaton took a tenth more bytes.
 """
 
 from __future__ import annotations
@@ -18,33 +25,24 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-import numpy as np
-from cython.cimports.equivalence.arrays.bits import has_bit
 from cython.cimports.equivalence.arrays.prefetch import fetch
 from cython.cimports.equivalence.arrays.records import empty
+from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import loops_below, note_loop
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
-from cython.cimports.hybrid.classifier.canonical_form import CanonicalForm
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
 from equivalence.arrays.records import Kind
-from equivalence.walks.read import Read
-from hybrid.classifier.repeat_units import unit_reads, unit_table
+from equivalence.errors import BudgetExceeded
 
 check_source(__name__)
 
 STEP = Kind("configuration child end has_ports")
-
-
-WIDE_BYTES = cython.declare(cython.Py_ssize_t, 10)
-WIDE_NODES = cython.declare(cython.Py_ssize_t, 64)
-"""A walk is probably long if a state can read this many bytes, or if this many nodes are read on a symbol.
-The smallest common set of bytes of this kind is a digit."""
 
 TOO_LONG = cython.declare(cython.Py_ssize_t, -2)
 """The result of a walk that has entered too many nodes."""
@@ -55,58 +53,64 @@ ANY_LENGTH = cython.declare(cython.Py_ssize_t, 1 << 62)
 @cython.no_gc
 @cython.cclass
 class Walker(WalkOutput):
-    """Reads the tokens of a vocabulary.
+    """Reads the texts of a trie. Each group is a class of tokens, and masks have a bit for each.
 
     Args:
         space: the stacks.
         summaries: the summaries that are extended.
-        fixed: the trie, and what may follow (`hybrid.classifier.walk_tables.WalkTables`).
+        texts: the trie.
+        follow_sets: see `WalkOutput`.
 
     Attributes:
-        token_starts, tokens: the ids of each group (`equivalence.runs.ByteOrder`).
+        longest: bytes of the longest text.
         path: for each depth below the node at which a walk begins, the configuration, the next child, the
             end of the children, and whether the known stack may end there.
+        n_entered: number of nodes entered so far, as a measure of work.
         most_entered: a walk that enters more nodes is too long.
-        walk_cache: the cached walks of other grammars' states and frames (`equivalence.walks.walk_cache`).
-        contents: makes the keys of the cache; None until it is needed.
-        reads, number_of_read: the cached walks that this walker uses, and the number of each.
-        key: the key of the current long walk.
-        unit_tables: the automata of the units of counted rules, by the state with which each begins.
         mask: the last mask that was found.
     """
 
-    def __init__(self, space: Space, summaries: Summaries, fixed: Any) -> None:
-        WalkOutput.__init__(self, space, summaries, fixed)
-        texts: TokenTexts = fixed.texts
+    def __init__(self, space: Space, summaries: Summaries, texts: TokenTexts, follow_sets: Any) -> None:
+        WalkOutput.__init__(self, space, summaries, texts)
+        self.follow_sets = follow_sets
+        self.n_states = space.n_states
+        self.longest = texts.longest
         self.height = texts.height
         self.counters = Counters(space)
-        self.token_starts = texts.token_starts
-        self.tokens = texts.tokens
         space.account.claim(32 * (self.longest + 2))
         self.path = empty(STEP, self.longest + 2)
+        self.n_entered = self.mask = 0
         self.most_entered = ANY_LENGTH
-        self.walk_cache = fixed.walk_cache
-        self.few_nodes = fixed.walk_cache.few_nodes
-        self.wide_bytes = min(WIDE_BYTES, self.few_nodes + 1)
-        self.mask = 0
-        self.contents = None
-        self.reads: list[Read] = []
-        self.number_of_read: dict[Read, int] = {}
-        self.key: Any = None
-        self.unit_tables: dict[int, Any] = {}
 
     # ---------------------------------------------------------------- on a state, and below
 
-    def read_top(self, state: cython.Py_ssize_t) -> cython.int:
-        """See `Summariser`. If a state may be popped at once, the configuration contains what lies below
-        it."""
+    def read_top(self, state):
+        """Read all texts on a state with an unknown stack below. If the state may be popped at once, the
+        configuration contains what lies below it."""
         pending = self.read_from(-1, state)
         self.summaries.first[state].mask = cython.cast(cython.int, self.mask)
         self.summaries.first[state].pending = cython.cast(cython.int, pending)
         return 0
 
-    def read_below(self, pair: cython.Py_ssize_t) -> cython.int:
-        """See `Summariser`."""
+    @cython.final
+    def summary(self, pending, symbol):
+        """The number in `summaries.pairs` of a pending set and a symbol; the result is known then."""
+        pair = self.summaries.pairs.number(pending, symbol)
+        if self.summaries.pairs.rows[pair].result < 0:
+            self.read_below(pair)
+        return pair
+
+    @cython.final
+    def read_below(self, pair):
+        """Read the pending set of a pair on its symbol, with an unknown stack below.
+
+        Raises:
+            BudgetExceeded: there is no room; or the automaton is complete (a bug of ours, which must not
+                become a wrong mask).
+        """
+        if self.summaries.complete:
+            with cython.gil:
+                raise BudgetExceeded("a stack needs a summary that is missing, although all should be there")
         below = self.read_from(self.summaries.pairs.rows[pair].first, self.summaries.pairs.rows[pair].second)
         return self.summaries.note(pair, self.mask, below)
 
@@ -117,23 +121,11 @@ class Walker(WalkOutput):
             The number of the pending set that is left; `mask` has the number of the mask.
         """
         self.set_follow(self.own_of(symbol))
-        n: cython.Py_ssize_t = -1
-        is_new: cython.bint = self.is_wide(pending, symbol)
-        if is_new:
-            with cython.gil:
-                if symbol >= self.n_states:
-                    n = self.from_units(pending, symbol, False)
-                if n < 0:
-                    n = self.from_cache(pending, symbol)
-        if n >= 0:
-            n = self.keep_followed(n)
-        else:
-            self.most_entered = self.n_entered + self.few_nodes
-            n = self.walk_from(pending, symbol)
-            n = self.read_long(pending, symbol, is_new) if n == TOO_LONG else self.sorted_nodes(n)
+        n = self.keep_followed(self.sorted_nodes(self.walk_from(pending, symbol)))
         self.mask = self.mask_of_ranges()
-        return self.pending_set(n)
+        return self.pending_set(self.keep_unread(n, self.mask))
 
+    @cython.final
     def walk_from(self, pending, symbol):
         """The walks of `read_from`. Return the number of pending nodes recorded, or `TOO_LONG`."""
         begin = self.begin_on(symbol)
@@ -143,6 +135,7 @@ class Walker(WalkOutput):
         may_return: cython.bint = self.space.facts[begin].n_ports > 0
         n: cython.Py_ssize_t = 0
         for i in range(self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]):
+            self.space.account.check()
             node = self.summaries.pendings.pool[i]
             if may_return and self.may_follow(node):
                 n = self.note_node(node, n)
@@ -151,128 +144,38 @@ class Walker(WalkOutput):
                 break
         return n
 
-    # ---------------------------------------------------------------- long walks
+    # ---------------------------------------------------------------- symbols
 
-    def is_wide(self, pending, symbol):
-        """Whether a walk is probably long. Then it is looked up in the cache before it begins: that takes 5
-        us, and saves 50 if it is found."""
-        if pending >= 0:
-            return (
-                self.summaries.pendings.starts[pending + 1] - self.summaries.pendings.starts[pending]
-                >= WIDE_NODES
-            )
-        if symbol >= self.n_states:
-            return False
-        n: cython.Py_ssize_t = 0
-        for byte in range(256):
-            n += has_bit(self.space.first_bits, symbol, self.space.class_of_byte[byte])
-        return n >= self.wide_bytes
+    def symbol_of(self, state, count):
+        """The number of a stack symbol: of a state, or, after all states, of a counter frame."""
+        if state >= 0:
+            return state
+        unit = unit_of(state)
+        least = self.space.automaton.counted[unit].least
+        most = self.space.automaton.counted[unit].most
+        return self.n_states + self.summaries.units.pair(
+            unit, equivalent_count(count, least, most, self.longest + 1)
+        )
 
-    def read_long(self, pending, symbol, is_new):
-        """`read_from` with the cache. The walk is taken from the cache, unless it is known to be new.
-        Otherwise it is walked regardless of what may follow below, and stored. Return the number of pending
-        nodes.
-        """
-        n: cython.Py_ssize_t = -1
-        if not is_new:
-            with cython.gil:
-                n = self.from_cache(pending, symbol)
-        if n < 0 and symbol >= self.n_states:
-            with cython.gil:
-                n = self.from_units(pending, symbol, True)
-        if n < 0:
-            self.follow_all()
-            self.most_entered = ANY_LENGTH
-            n = self.sorted_nodes(self.walk_from(pending, symbol))
-            with cython.gil:
-                self.keep(n)
-            self.set_follow(self.own_of(symbol))
-        return self.keep_followed(n)
+    @cython.final
+    def unit_at(self, symbol):
+        """Where the counted rule of a counter frame is in the pool of `units`; its count follows."""
+        return self.summaries.units.starts[symbol - self.n_states]
 
-    def from_cache(self, pending, symbol):
-        """Take a walk from the cache, its ranges and pending nodes. Return the number of nodes, or -1 if
-        there is none."""
-        if self.contents is None:
-            self.contents = CanonicalForm(self.space.automaton)
+    @cython.final
+    def own_of(self, symbol):
+        """The row of `follow_sets` with what can follow below a symbol."""
         if symbol < self.n_states:
-            content = self.contents.of_state(symbol)
-        else:
-            at = self.unit_at(symbol)
-            content = self.contents.of_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
-        self.key = None
-        if content is None:
-            return -1
-        nodes = b""
-        if pending >= 0:
-            first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
-            nodes = np.asarray(self.summaries.pendings.pool)[first:end].tobytes()
-        self.key = (content, nodes)
-        read = self.walk_cache.find(self.key)
-        if read is None:
-            return -1
-        return self.use_cached(read, read.nodes)
+            return symbol
+        return self.n_states + self.summaries.units.pool[self.unit_at(symbol)]
 
-    def from_units(self, pending, symbol, is_long):
-        """The same for the frame of a counted rule, computed from the cached number of units that each
-        string begins, which serves all counts. -1 if the units do not allow that, or if not all strings below
-        a unit are pending and the walk is not known to be long."""
+    @cython.final
+    def begin_on(self, symbol):
+        """The configuration of a symbol with an unknown stack below."""
+        if symbol < self.n_states:
+            return self.space.context(symbol)
         at = self.unit_at(symbol)
-        unit = self.summaries.units.pool[at]
-        if self.space.automaton.is_limited(unit) or self.longest >= 1 << 15:
-            return -1
-        counted = self.space.automaton.counted[unit]
-        begun = self.summaries.units.pool[at + 1] + 1  # one unit has been read when the frame is on top
-        most: cython.Py_ssize_t = ANY_LENGTH if counted.most < 0 else counted.most - begun
-        if counted.start not in self.unit_tables:
-            table = unit_table(self.space.automaton, counted.start)
-            self.unit_tables[counted.start] = table, None if table is None else (table.tobytes(), b"")
-        table, key = self.unit_tables[counted.start]
-        if table is None:
-            return -1
-        trie = self.fixed.texts.nodes
-        units = self.walk_cache.find(key)
-        if units is None:
-            units = unit_reads(self.fixed.texts, table)
-            self.walk_cache.keep(key, units)
-        first, end = self.summaries.pendings.starts[pending], self.summaries.pendings.starts[pending + 1]
-        nodes = np.asarray(self.summaries.pendings.pool)[first:end]
-        if not self.filters:
-            # 0.1 ms, once; without it, some 20,000 nodes are read on the next frame of a limited string
-            self.load_follow_sets()
-        self.set_follow(self.own_of(symbol))
-        followers = np.asarray(self.followers)[np.asarray(self.space.class_of_byte)]
-        found = units.read(trie, nodes, counted.least - begun, most, followers, only_all=not is_long)
-        return -1 if found is None else self.use_cached(found[0], found[1])
-
-    def use_cached(self, read, nodes):
-        """Use a cached walk and its pending nodes; the walk itself takes the place of its ranges. Return the
-        number of nodes."""
-        self.record_read(read)
-        found: cython.const[cython.Py_ssize_t][::1] = nodes
-        while self.pairs.shape[0] < found.shape[0]:
-            self.pairs = self.space.account.bigger(self.pairs, 2 * self.pairs.shape[0])
-        k: cython.Py_ssize_t
-        for k in range(found.shape[0]):
-            self.pairs[k] = found[k]
-        return found.shape[0]
-
-    def record_read(self, read):
-        """Record a cached walk in place of its ranges, because a long walk has thousands of them."""
-        number = self.number_of_read.get(read)
-        if number is None:
-            number = len(self.reads)
-            self.reads.append(read)  # first: after an error, no other read may get this number
-            self.number_of_read[read] = number
-        self.n_ranges = 0 if read.is_empty else 1
-        self.ranges[0] = -1 - cython.cast(cython.Py_ssize_t, number)
-
-    def keep(self, n):
-        """Cache the results of a walk with n pending nodes for other grammars."""
-        if self.key is not None:
-            ranges = np.array(np.asarray(self.ranges)[: self.n_ranges])
-            read = Read(ranges, np.array(np.asarray(self.pairs)[:n]))
-            self.walk_cache.keep(self.key, read)
-            self.record_read(read)
+        return self.space.after_unit(self.summaries.units.pool[at], self.summaries.units.pool[at + 1])
 
     # ---------------------------------------------------------------- the walk
 
@@ -408,3 +311,13 @@ class Walker(WalkOutput):
                 return False
         facts = cython.address(self.space.facts[configuration])
         return loops_below(facts, cython.address(self.trie[i]))
+
+
+def equivalent_count(count, least, most, reach):
+    """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
+    far from both bounds does not matter."""
+    if count + reach < least:
+        return 0
+    if count >= least and (most < 0 or count + reach < most):
+        return least
+    return count

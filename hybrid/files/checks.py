@@ -9,8 +9,7 @@ only files that you trust.
 
 Checked are: the types, shapes and ranges of all arrays; that edges are sorted and do not overlap; that no
 call leads back to its state before a byte is read (ranks); that each class has its representative
-(`class_runs`); that pending sets are sorted and distinct, and contain suffixes of their own representatives,
-because scratch arrays are sized by these.
+(`class_runs`); that pending sets contain nodes of the representatives' trie.
 """
 
 from __future__ import annotations
@@ -97,27 +96,14 @@ def check_network(arrays: Arrays) -> tuple[tuple[NDArray[Any], ...], Integers]:
     return (final, edge_starts, edges, call_starts, calls, counted), rank
 
 
-def check_pendings(
-    arrays: Arrays, n_groups: int, suffix_parent: NDArray[np.int32], whole: NDArray[np.int32]
-) -> tuple[Integers, Integers]:
-    """Return where each pending set begins, and the sets, as numbers suffix * classes + class."""
-    suffixes = taken(arrays, "pending_suffixes", (None,), 1, len(suffix_parent) - 1)
-    groups = taken(arrays, "pending_classes", suffixes.shape, 0, n_groups - 1)
+def check_pendings(arrays: Arrays, n_nodes: int) -> tuple[Integers, Integers]:
+    """Return where each pending set begins, and the sets, as nodes of the representatives' trie."""
+    nodes = taken(arrays, "pending_nodes", (None,), 1, n_nodes - 1)
     lengths = taken(arrays, "pending_lengths", (None,), 0, MOST)
-    starts = checked_starts(lengths, len(suffixes), "pending_suffixes")
+    starts = checked_starts(lengths, len(nodes), "pending_nodes")
     if len(lengths) == 0 or lengths[0] != 0:
         raise malformed("its first pending set is not the empty one")
-    pairs = suffixes * n_groups + groups
-    refusal = malformed("a pending set is not sorted, or holds what no representative ends in")
-    if falls_within(pairs, starts):
-        raise refusal
-    at = whole[groups]
-    while len(at):  # drop one byte more of the representatives that are longer than the suffix
-        if not at.all():
-            raise refusal
-        is_longer = at != suffixes
-        at, suffixes = suffix_parent[at[is_longer]], suffixes[is_longer]
-    return starts, pairs
+    return starts, nodes
 
 
 def check_summaries(

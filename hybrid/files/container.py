@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from equivalence.errors import ArtifactError
 
-VERSION = 6
-"""The version of the layout and of the meaning of the members. A change of the numbering of suffixes, symbols
-or classes needs a new version, too."""
+VERSION = 7
+"""The version of the layout and of the meaning of the members. A change of the numbering of nodes, symbols or
+classes needs a new version, too."""
 
 MAGIC = b"equimask-cg\n"
 DIGEST_BYTES = 32

@@ -137,7 +137,7 @@ def _explored(
     """Make the data of a grammar network and its summaries: a part of the header, and arrays."""
     fixed, known, schema = classifier.fixed, classifier.summaries, compiled.schema
     assert isinstance(fixed, Fixed), "there are classes"
-    starts, pairs = known.pendings.lists()
+    starts, nodes = known.pendings.lists()
     masks, units = known.masks.lists()[1], known.units.lists()[1]
     final, edge_starts, edges, call_starts, calls, counted = fixed.parser.net
     text = b"" if schema is None else schema.text.encode("utf-8", "surrogatepass")
@@ -152,8 +152,7 @@ def _explored(
         "behind": np.packbits(fixed.follow_sets > 0, axis=1),
         "first": known.first_rows(),
         "pending_lengths": np.diff(starts),
-        "pending_suffixes": pairs // fixed.n_groups,
-        "pending_classes": pairs % fixed.n_groups,
+        "pending_nodes": nodes,
         "rows": known.known_rows().T,  # by columns, which compress to two thirds of the size
         "masks": masks.reshape(-1, fixed.n_words),
         "units": units.reshape(-1, 2),
@@ -251,12 +250,11 @@ def _fixed(header: dict[str, Any], arrays: Arrays, texts: list[bytes], vocabular
 def _summaries(header: dict[str, Any], arrays: Arrays, fixed: Fixed) -> Summaries:
     if not isinstance(header.get("complete"), bool):
         raise malformed(f"it is complete: {header.get('complete')!r}")
-    suffix_parent = np.ascontiguousarray(fixed.suffixes[:, 0])
-    starts, pairs = checks.check_pendings(arrays, fixed.n_groups, suffix_parent, fixed.whole)
+    starts, nodes = checks.check_pendings(arrays, len(fixed.texts.nodes) - 1)
     first, rows, masks, units = checks.check_summaries(
         arrays, len(fixed.parser.net[0]), len(fixed.parser.net[5]), fixed.n_words, len(starts) - 1
     )
     return summaries_of(
-        first, rows, (starts, pairs), (np.arange(len(masks) + 1) * fixed.n_words, masks.ravel()),
+        first, rows, (starts, nodes), (np.arange(len(masks) + 1) * fixed.n_words, masks.ravel()),
         (2 * np.arange(len(units) + 1), units.ravel()), fixed.n_words, header["complete"],
     )  # fmt: skip
