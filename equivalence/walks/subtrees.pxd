@@ -1,6 +1,6 @@
 # Subtrees of the trie in which a configuration stays the same: walks take them at once.
 from equivalence.parser.byte_tables cimport ByteClass
-from equivalence.parser.character_loops cimport BYTE_LOOP
+from equivalence.parser.character_loops cimport BYTE_LOOP, CharacterLoops
 from equivalence.parser.configurations cimport Facts
 from equivalence.trie.nodes cimport OTHERS_AT, Node
 
@@ -14,7 +14,15 @@ cdef inline bint loops_below(const Facts* facts, const Node* node) noexcept nogi
     return ((node.below_0 & ~facts.loop_0) | (node.below_1 & ~facts.loop_1)) == 0
 
 
-# Record that the configuration with these facts stays the same on the bytes of a class.
-cdef inline void note_loop(Facts* facts, const ByteClass* read) noexcept nogil:
-    facts.loop_0 |= read.word_0
-    facts.loop_1 |= read.word_1
+# Record that a configuration stays the same on a byte or a character, if it does. The last three arguments are the configurations one,
+# two and three bytes before. Loops are learned where they occur: trying every byte of every loop took four times as many steps.
+cdef inline int learn(CharacterLoops loops, Py_ssize_t byte, Py_ssize_t configuration, Py_ssize_t above, Py_ssize_t second, Py_ssize_t third) except -1 nogil:
+    cdef Facts* facts = &loops.space.facts[configuration]
+    cdef const ByteClass* read
+    if configuration == above:
+        read = &loops.space.byte_classes[loops.space.class_of_byte[byte]]
+        facts.loop_0 |= read.word_0
+        facts.loop_1 |= read.word_1
+    if byte >= 0x80 and not facts.characters_known and configuration in (above, second, third):
+        loops.find(configuration)
+    return 0

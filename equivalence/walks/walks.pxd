@@ -44,7 +44,6 @@ cdef class Walks:
     cdef inline bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
     cdef Py_ssize_t enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef inline Py_ssize_t read_outright(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
-    cdef inline int learn(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef inline Py_ssize_t descend(self, Py_ssize_t i, Py_ssize_t d) noexcept nogil
     cdef inline void add_range(self, Py_ssize_t first, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t add_returns(self, Py_ssize_t configuration, Py_ssize_t depth, Py_ssize_t n) except -1 nogil

@@ -24,7 +24,7 @@ from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.outcomes import outcome_of
-from cython.cimports.equivalence.walks.subtrees import loops_below, note_loop
+from cython.cimports.equivalence.walks.subtrees import learn, loops_below
 from numpy.typing import NDArray
 
 from equivalence.arrays.records import Kind
@@ -225,29 +225,15 @@ class Walks:
     def read_outright(self, i, d):
         """Record what is read completely at a node: all groups below it, if none of them leaves a loop.
         Return the depth at which to continue."""
-        self.learn(i, d)
-        if self.loops_below(i, self.levels[d].configuration):
+        configuration, above = self.levels[d].configuration, self.levels[d - 1].configuration
+        second, third = self.levels[max(d - 2, 0)].configuration, self.levels[max(d - 3, 0)].configuration
+        learn(self.loops, self.nodes[i].bits & 255, configuration, above, second, third)
+        if self.loops_below(i, configuration):
             self.add_range(self.nodes[i].group, self.nodes[i].group_end)
             return d
         if self.nodes[i].bits >> ENDS_AT & 1:
             self.add_range(self.nodes[i].group, self.nodes[i].group + 1)
         return self.descend(i, d)
-
-    def learn(self, i, d):
-        """Learn loops where they occur: trying every byte of every loop took four times as many steps."""
-        configuration = self.levels[d].configuration
-        byte = self.nodes[i].bits & 255
-        if configuration == self.levels[d - 1].configuration:
-            c = self.space.class_of_byte[byte]
-            read = cython.address(self.space.byte_classes[c])
-            note_loop(cython.address(self.space.facts[configuration]), read)
-        if byte >= 0x80 and not self.space.facts[configuration].characters_known:
-            if (
-                configuration == self.levels[d - 1].configuration
-                or configuration == self.levels[max(d - 2, 0)].configuration
-                or configuration == self.levels[max(d - 3, 0)].configuration
-            ):
-                self.loops.find(configuration)
 
     def descend(self, i, d):
         """Continue with the children of a node at depth d. Return their depth."""

@@ -31,7 +31,6 @@ cdef class Walker(WalkOutput):
     cdef Py_ssize_t child_from(self, Py_ssize_t i, Py_ssize_t last, Py_ssize_t byte) noexcept nogil
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int forget_counts(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
-    cdef int learn(self, Py_ssize_t byte, Py_ssize_t d) except -1 nogil
     cdef bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
 
 

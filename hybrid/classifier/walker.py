@@ -31,7 +31,7 @@ from cython.cimports.equivalence.parser.frames import unit_of
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
 from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
-from cython.cimports.equivalence.walks.subtrees import loops_below, note_loop
+from cython.cimports.equivalence.walks.subtrees import learn, loops_below
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
 from cython.cimports.hybrid.classifier.counter_abstraction import Counters
 from cython.cimports.hybrid.classifier.summaries import Summaries
@@ -266,7 +266,8 @@ class Walker(WalkOutput):
             self.forget_counts(i, d)
             configuration = self.path[d].configuration
         self.path[d].has_ports = self.space.facts[configuration].n_ports > 0
-        self.learn(byte, d)
+        above, second = self.path[d - 1].configuration, self.path[max(d - 2, 0)].configuration
+        learn(self.counters, byte, configuration, above, second, self.path[max(d - 3, 0)].configuration)
         if self.loops_below(i, configuration):
             self.allow(self.trie[i].group, self.trie[i].group_end)
             return False
@@ -284,23 +285,6 @@ class Walker(WalkOutput):
                 reach = self.counters.known[exact].reach
                 if reach < self.counters.known[configuration].loops:
                     self.counters.known[configuration].loops = reach
-
-    @cython.final
-    def learn(self, byte, d):
-        """Record that the configuration at depth d stays the same on a byte, if it does; see
-        `walks.Walks.learn`."""
-        configuration = self.path[d].configuration
-        if configuration == self.path[d - 1].configuration:
-            c = self.space.class_of_byte[byte]
-            read = cython.address(self.space.byte_classes[c])
-            note_loop(cython.address(self.space.facts[configuration]), read)
-        if byte >= 0x80 and not self.space.facts[configuration].characters_known:
-            if (
-                configuration == self.path[d - 1].configuration
-                or configuration == self.path[max(d - 2, 0)].configuration
-                or configuration == self.path[max(d - 3, 0)].configuration
-            ):
-                self.counters.find(configuration)
 
     @cython.final
     def loops_below(self, i, configuration):
