@@ -20,7 +20,7 @@ from cython.cimports.equivalence.parser.character_loops import CharacterLoops
 from cython.cimports.equivalence.parser.frames import relative_of, unit_of
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
-from cython.cimports.hybrid.classifier.counter_abstraction import Known
+from cython.cimports.hybrid.classifier.counter_abstraction import ANY, Known, room_of, smaller_count
 
 from equivalence.arrays.records import Kind
 
@@ -31,9 +31,6 @@ KNOWN = Kind("replaced reach loops", np.int32)
 FIRST_ROWS = cython.declare(cython.Py_ssize_t, 64)
 
 UNKNOWN = cython.declare(cython.int, -1)
-
-ANY = cython.declare(cython.int, 1 << 30)
-"""A reach that no token exceeds."""
 
 
 @cython.no_gc
@@ -114,17 +111,10 @@ class Counters(CharacterLoops):
         count = self.space.stacks.frames[frame].count
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
-        fewer: cython.Py_ssize_t = 0
-        room: cython.Py_ssize_t = ANY
-        if count >= least:
-            fewer = least
-            if most >= 0:
-                room = most - count
-        else:
-            room = least - count
-        if fewer == count or room <= 1:
+        fewer = smaller_count(count, least, most, 1)
+        if fewer == count:
             return tail
-        self.room = min(self.room, room)
+        self.room = min(self.room, room_of(count, least, most))
         return self.space.stacks.frame(state, fewer, self.space.stacks.frames[frame].tail)
 
     def is_back(self, following, configuration):

@@ -17,9 +17,10 @@ from cython.cimports.equivalence.arrays.interning import Interned
 from cython.cimports.equivalence.parser.frames import counting
 from cython.cimports.equivalence.parser.space import Space
 from cython.cimports.equivalence.source_check import check_source
+from cython.cimports.hybrid.classifier.counter_abstraction import room_of
 from cython.cimports.hybrid.classifier.store import Store
 from cython.cimports.hybrid.classifier.summaries import Summaries
-from cython.cimports.hybrid.classifier.walker import Walker, equivalent_count
+from cython.cimports.hybrid.classifier.walker import Walker
 
 check_source(__name__)
 
@@ -140,15 +141,9 @@ class SummaryClosure:
         reach = self.walker.longest + 1
         count: cython.Py_ssize_t = 0
         while count <= least or count < most:
-            if equivalent_count(count, least, most, reach) == count:
-                number = self.walker.symbol_of(counting(unit, 0), count)
-                if not self.push_left(pending, number, below):
-                    return 0
-                count += 1
-            elif count < least:
-                count = least - reach
-            else:
-                count = max(most - reach, count + 1)
+            if not self.push_left(pending, self.walker.symbol_of(counting(unit, 0), count), below):
+                return 0
+            count += max(1, room_of(count, least, most) - reach)
         return 1
 
     @cython.cfunc

@@ -32,6 +32,3 @@ cdef class Walker(WalkOutput):
     cdef bint enter(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef int forget_counts(self, Py_ssize_t i, Py_ssize_t d) except -1 nogil
     cdef bint loops_below(self, Py_ssize_t i, Py_ssize_t configuration) noexcept nogil
-
-
-cdef Py_ssize_t equivalent_count(Py_ssize_t count, Py_ssize_t least, Py_ssize_t most, Py_ssize_t reach) noexcept nogil

@@ -33,7 +33,7 @@ from cython.cimports.equivalence.source_check import check_source
 from cython.cimports.equivalence.trie.nodes import ENDS_AT
 from cython.cimports.equivalence.walks.subtrees import learn, loops_below
 from cython.cimports.equivalence.walks.token_texts import TokenTexts
-from cython.cimports.hybrid.classifier.counter_abstraction import Counters
+from cython.cimports.hybrid.classifier.counter_abstraction import Counters, smaller_count
 from cython.cimports.hybrid.classifier.summaries import Summaries
 from cython.cimports.hybrid.classifier.walk_output import WalkOutput
 
@@ -154,7 +154,7 @@ class Walker(WalkOutput):
         least = self.space.automaton.counted[unit].least
         most = self.space.automaton.counted[unit].most
         return self.n_states + self.summaries.units.pair(
-            unit, equivalent_count(count, least, most, self.longest + 1)
+            unit, smaller_count(count, least, most, self.longest + 1)
         )
 
     @cython.final
@@ -295,13 +295,3 @@ class Walker(WalkOutput):
                 return False
         facts = cython.address(self.space.facts[configuration])
         return loops_below(facts, cython.address(self.trie[i]))
-
-
-def equivalent_count(count, least, most, reach):
-    """A count that no token distinguishes from this one, if all tokens are shorter than `reach`: a count
-    far from both bounds does not matter."""
-    if count + reach < least:
-        return 0
-    if count >= least and (most < 0 or count + reach < most):
-        return least
-    return count
