@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence.trie import build_trie
-from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.nodes import BELOW_OTHERS, nodes_of
 from equivalence.trie.suffixes import strings_of, suffixes_of
 
 pytestmark = pytest.mark.kernels
@@ -42,9 +42,8 @@ def test_suffixes_with_their_order_and_strings(tokens: list[bytes], random: Any)
 
 
 def test_no_strings_are_one_node() -> None:
-    byte, depth, skip, group, below = depth_first(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-    assert [array.tolist() for array in (byte, depth, skip, group)] == [[0], [0], [1], [0, 0]]
-    assert below.tolist() == [[0, 0, 2]]
-    assert by_level(byte, depth, skip, group, below)[:, 0].tolist() == [1, 1]
+    nodes = nodes_of(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+    assert nodes[:, :4].tolist() == [[1, 0, 0, 2 << BELOW_OTHERS], [1, 0, 0, 0]]
+    assert not nodes[:, 4:].any()
     parent, first, whole = suffixes_of(np.zeros(0, np.uint8), np.zeros(1, np.int64))
     assert (parent.tolist(), first.tolist(), whole.tolist()) == ([0], [0], [])

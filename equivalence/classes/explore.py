@@ -34,7 +34,7 @@ from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
 from equivalence.parser.space import Space
 from equivalence.trie import Trie
-from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.nodes import nodes_of
 from equivalence.trie.suffixes import mark_pending, strings_of
 from equivalence.walks.follow import Follow, follow_of
 from equivalence.walks.merging import Rounds
@@ -220,12 +220,8 @@ def _suffix_twins(
         # walking these suffixes finds other pending suffixes, which are walked in the next round
         seen = outcomes.count
         data, offsets, suffixes = strings_of(trie.suffix_order, wanted, trie.suffix_parent, trie.suffix_byte)
-        tree = depth_first(data, offsets)
-        account.claim(array_bytes(tree))
-        nodes = by_level(*tree)
+        nodes = nodes_of(data, offsets)
         account.claim(nodes.nbytes)
-        account.claim(0, array_bytes(tree))
-        del tree
         walks = Walks(space, nodes, trie.suffix_parent, suffixes, trie.longest, outcomes, displacement)
         walked = walks.walk_all(follow.symbols, follow.returns)
         before = account.taken

@@ -3,7 +3,7 @@ cdef enum:
     OTHERS_AT = 9
 
 
-# A row of `by_level`, as walks read it.
+# A row of `nodes_of`, as walks read it.
 cdef struct Node:
     int child, group, group_end, bits
     Py_ssize_t below_0, below_1

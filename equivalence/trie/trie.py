@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equivalence.arrays.ranges import ranges, starts_of
-from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.nodes import nodes_of
 from equivalence.trie.suffixes import suffixes_of
 
 Integers = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Trie(NamedTuple):
 
     Attributes:
         nodes: int32[N + 1, 8], the nodes as rows, level by level, with the children of a node side by side
-            (`equivalence.trie.nodes.by_level`).
+            (`equivalence.trie.nodes.nodes_of`).
         suffix_parent: int32[S], the suffix without its first byte; suffix 0 is empty.
         suffix_byte: uint8[S], the first byte of a suffix.
         suffix_order: int32[S - 1], all suffixes except the empty one, in byte order.
@@ -67,7 +67,7 @@ def build_trie(tokens: Sequence[bytes]) -> Trie:
     group_of_token = np.full(len(bounds) - 1, -1, np.int32)
     group_of_token[token_order] = np.cumsum(is_new) - 1
     text, begins = _texts_of(token_order[is_new], data, bounds)
-    nodes = by_level(*depth_first(text, begins))
+    nodes = nodes_of(text, begins)
     trie = Trie(
         nodes, suffix_parent, suffix_byte, suffix_order, suffix_of[is_new], text[begins[:-1]],
         group_of_token, token_order, int(np.diff(begins).max(initial=0)),

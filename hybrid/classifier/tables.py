@@ -19,7 +19,7 @@ from equivalence.network import Network
 from equivalence.parser.absorption import absorbing_states
 from equivalence.parser.automaton import Automaton
 from equivalence.parser.byte_tables import ByteTables, call_ranks
-from equivalence.trie.nodes import by_level, depth_first
+from equivalence.trie.nodes import nodes_of
 from equivalence.trie.trie import side_by_side
 from equivalence.walks.follow_sets import follow_sets_of
 from equivalence.walks.token_texts import TokenTexts
@@ -125,6 +125,6 @@ def assembled(
     """Make the constant data from the parts whose computation needs a network (see `fixed_tables`)."""
     text, ends = side_by_side(representatives)
     # not with `equivalence.trie.trie.build_trie`, which also sorts the suffixes (7 ms)
-    nodes = by_level(*depth_first(text, ends))
+    nodes = nodes_of(text, ends)
     texts = TokenTexts(nodes, int(np.diff(ends).max(initial=0)), (data, offsets))
     return Fixed(parser, follow_sets, texts, len(representatives), start, start_final)
