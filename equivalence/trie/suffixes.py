@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.hashing import mix, table_size
+from cython.cimports.equivalence.arrays.account import Account
 from cython.cimports.equivalence.arrays.interning import Interned
+from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.source_check import check_source
 from numpy.typing import NDArray
 
 check_source(__name__)
+
+FIRST_ROWS = 4096
+"""Suffixes that fit at first."""
 
 
 def suffixes_of(
@@ -34,31 +38,16 @@ def suffixes_of(
         (each suffix without its first byte, int32[S]; that byte, uint8[S]; the suffix that equals each whole
             string, int32[G]).
     """
-    capacity = data.shape[0] + 1
-    size = table_size(capacity)
-    table: cython.int[::1] = np.full(size, -1, np.int32)
-    parent: cython.int[::1] = np.zeros(capacity, np.int32)
-    first: cython.uchar[::1] = np.zeros(capacity, np.uint8)
+    suffixes: Pairs = Pairs(FIRST_ROWS, Account())  # the rest of each suffix, and its first byte
     whole: cython.int[::1] = np.zeros(offsets.shape[0] - 1, np.int32)
-    n: cython.Py_ssize_t = 1
     with cython.nogil:
         for g in range(whole.shape[0]):
-            current = 0
-            i = offsets[g + 1] - 1
-            while i >= offsets[g]:
-                b = cython.cast(cython.Py_ssize_t, data[i])
-                slot = mix(mix(7, current), b) & (size - 1)
-                while table[slot] >= 0 and not (parent[table[slot]] == current and first[table[slot]] == b):
-                    slot = (slot + 1) & (size - 1)
-                if table[slot] < 0:
-                    table[slot] = cython.cast(cython.int, n)
-                    parent[n] = cython.cast(cython.int, current)
-                    first[n] = cython.cast(cython.uchar, b)
-                    n += 1
-                current = cython.cast(cython.Py_ssize_t, table[slot])
-                i -= 1
+            current: cython.Py_ssize_t = 0
+            for i in range(offsets[g + 1] - 1, offsets[g] - 1, -1):
+                current = suffixes.number(current, data[i])
             whole[g] = cython.cast(cython.int, current)
-    return np.array(parent[:n]), np.array(first[:n]), np.asarray(whole)
+    rows = np.frombuffer(suffixes.rows, np.int32).reshape(-1, 4)[: suffixes.count]
+    return rows[:, 0].copy(), rows[:, 1].astype(np.uint8), np.asarray(whole)
 
 
 def mark_pending(
