@@ -153,6 +153,11 @@ def test_a_repeated_class_keeps_the_temperature_of_its_rule() -> None:
         ('root ::= "x" p{2,3}\np ::= [ab]+ ""', False),
         ('root ::= TagDispatch(("<", p))\np ::= "a" p', True),
         ('root ::= TagDispatch(("<", p))\np ::= "a" ">"', False),
+        ('root ::= p{1000}\np ::= q{1000}\nq ::= "a"{1000} "b"', True),  # it ends, but after a gigabyte
+        ('root ::= "y" | "x" p{1000}\np ::= q{1000}\nq ::= "a"{1000}', True),
+        ('root ::= p{0,1000} "x"\np ::= q{0,1000}\nq ::= "a"{1000}', False),
+        ('root ::= p{1000}\np ::= Regex("a{30000}") "b"', True),
+        ('root ::= p{100}\np ::= Regex("((a{2}){3}b{4}){5}[ab]{6}")', False),
     ],
 )
 def test_texts_without_end(ebnf: str, wanted: bool) -> None:

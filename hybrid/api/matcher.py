@@ -277,10 +277,10 @@ class GrammarMatcher(Calls):
     def find_jump_forward_string(self) -> str:
         """The longest text that must come next. The state does not change.
 
-        On strategy "classifier", endless forced text is cut off after 65,536 bytes. The text is shorter than
-        it could be, or empty, if the tables become too large, `Budget.mask_seconds` is exceeded, or the
-        grammar is very ambiguous. It ends before a character of which only some bytes are forced, where
-        XGrammar raises an error.
+        On strategy "classifier", endless text is cut off after 65,536 bytes; on others, text that may be
+        endless or longer than 1 MiB is left out. Less is found, or nothing, if the tables become too large,
+        `Budget.mask_seconds` is exceeded, or the grammar is very ambiguous. It ends before a character of
+        which only some bytes are forced, where XGrammar raises an error.
 
         Raises:
             UnicodeDecodeError: as in XGrammar before 0.2.9, if the text so far ends within a character; since

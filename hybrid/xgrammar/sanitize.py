@@ -11,7 +11,10 @@ count, name ids or are lazy have more contradictions (docs/limits.md).
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 import xgrammar
@@ -20,6 +23,11 @@ from equivalence import GrammarError
 from equivalence.network import dialect, serial
 from equivalence.network.grammar_reader import ParsedGrammar
 from equivalence.network.serial import BODY, IS_EXACT, LOOKAHEAD, NAME
+
+LONG_TEXT = 2**20
+"""Forced text of more bytes is not looked for in XGrammar, which takes 0.2 s for so many."""
+
+_REQUIRED = re.compile(r"(\)?)\{(\d{1,9})")
 
 
 def as_changed(grammar: xgrammar.Grammar, serialized: dict[str, Any], changed: bool) -> xgrammar.Grammar:
@@ -209,22 +217,26 @@ def refuse_endless_rules(read: ParsedGrammar) -> None:
 
 
 def may_force_endless_text(serialized: dict[str, Any]) -> bool:
-    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``), or to a token id.
+    """Whether the root leads to a rule that has no finite text (``p ::= "a" p``), or only texts of more than
+    `LONG_TEXT` bytes, or to a token id.
 
     XGrammar 0.2.8 follows forced text as long as there is any, ignores token ids, and does not return if the
     text is infinite (``"a"+ Token(1)``). If every rule has a finite text, then every beginning of a text can
-    be completed, and forced text is a part of that completion; unless it needs ids.
+    be completed, and forced text is a part of that completion; unless it needs ids. The shortest texts are
+    found in the order of their lengths (Knuth 1977).
     """
     data, starts = serialized[serial.DATA], serialized[serial.STARTS]
     rules, n = serialized[serial.RULES], len(starts)
     waiting = [n + serialized[serial.ROOT]]  # numbers of expressions, and behind these, rules
     lacking: dict[int, int] = {}  # for each one that is reached, how many of its parts must still end
-    users: defaultdict[int, list[int]] = defaultdict(list)  # for each one, those that contain or call it
-    ended: list[int] = []
+    lengths: defaultdict[int, int] = defaultdict(int)  # the sum of those of the parts that have ended
+    users: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # with the times that each needs it
+    ended: list[tuple[int, int]] = []
     while waiting:
         one = waiting.pop()
         if one in lacking:
             continue
+        times = 1
         if one >= n:
             parts, lacking[one] = [rules[one - n][BODY]], 1
         else:
@@ -235,16 +247,39 @@ def may_force_endless_text(serialized: dict[str, Any]) -> bool:
             parts = body if kind in serial.WHOLES else [n + rule for rule in serial.called_rules(kind, body)]
             if kind == serial.CHOICES or (kind == serial.CLASS and body == [0]):
                 lacking[one] = 1  # of an empty class, there is none
+            elif kind == serial.REPEAT:
+                times, lacking[one] = body[1], int(body[1] > 0)
             else:
-                lacking[one] = 0 if kind == serial.REPEAT and body[1] == 0 else len(parts)
+                lacking[one] = len(parts)
+            if kind in serial.TAG_TYPES:
+                times = 0  # at most one is open, and its own length counts
+            elif not parts and kind != serial.STAR:
+                lengths[one] = _most_of_pattern(body) if kind == serial.PATTERN else len(body)
         for part in parts:
-            users[part].append(one)
+            users[part].append((one, times))
         waiting += parts
         if lacking[one] == 0:
-            ended.append(one)
-    for one in ended:  # it grows
-        for user in users[one]:
+            heappush(ended, (lengths[one], one))
+    while ended:
+        length, one = heappop(ended)
+        if length > LONG_TEXT:
+            return True
+        for user, times in users[one]:
             lacking[user] -= 1
+            lengths[user] += times * length
             if lacking[user] == 0:
-                ended.append(user)
+                heappush(ended, (lengths[user], user))
     return any(number > 0 for one, number in lacking.items() if one >= n)
+
+
+def _most_of_pattern(body: Sequence[int]) -> int:
+    """An upper bound of the length of a pattern's shortest texts: groups are repeated by the product of all
+    that their repeats require, other parts by the sum."""
+    pattern = "".join(chr(code) for code in body[1:] if 0 <= code < 0x110000)
+    most, product = 4 * len(pattern), 1
+    for group, least in _REQUIRED.findall(pattern):
+        if group:
+            product *= max(int(least), 1)
+        else:
+            most += 4 * int(least)
+    return most * product
