@@ -255,6 +255,9 @@ class Walk:
         guard = next((side for side in self.sides if side.alive and side.is_classifier), None)
         if not (self._is_all_forced(guard.matcher) if guard else self.case.drawn.bounded):
             return
+        # plain XGrammar ignores ids here, so another end of the text may come with an id
+        if self.case.drawn.ids and any(side.compiled.may_force_endless_text for side in self.sides):
+            return
         truth = _forced(self.truth.matcher)
 
         def forced(side: Side) -> str:
