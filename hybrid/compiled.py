@@ -29,6 +29,7 @@ from equivalence import (
 )
 from equivalence.arguments import path_of
 from equivalence.deadline import Deadline
+from equivalence.network import serial
 from equivalence.network.features import Features
 from equivalence.network.grammar_reader import read_grammar
 from hybrid.classifier.classifier import Classifier
@@ -37,6 +38,7 @@ from hybrid.classifier.promotion import promote_classifier
 from hybrid.completion import Completions
 from hybrid.explain import Explainer
 from hybrid.guard import Guard
+from hybrid.guard.recursion import ambiguous_calls
 from hybrid.json_schema import Places, SchemaGrammar, in_xgrammar
 from hybrid.lark import FactoredClassifier, LarkGrammar
 from hybrid.representatives.engines import Engines
@@ -307,6 +309,19 @@ class CompiledGrammar:
             return may_force_endless_text(read_grammar(self.grammar).whole())
         except GrammarError:
             return False
+
+    @cached_property
+    def may_be_slow(self) -> bool:
+        """Whether XGrammar may need very long for one mask or token, because repeats in repeats or recursion
+        may be ambiguous; also if the grammar cannot be read."""
+        if isinstance(self.grammar, (LarkGrammar, SchemaGrammar)):
+            return False
+        try:
+            read = read_grammar(self.grammar)
+        except GrammarError:
+            return True
+        n_repeats = int((read.data[read.starts] == serial.REPEAT).sum())
+        return n_repeats > 1 or ambiguous_calls(read) > 0
 
     @cached_property
     def completions(self) -> Completions:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
+from threading import Event
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -13,8 +16,11 @@ from equivalence import BudgetExceeded, GrammarError, MatcherError, Vocabulary
 from equivalence.arrays.account import Account
 from equivalence.deadline import Deadline
 from hybrid import Budget, CompiledGrammar, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.representatives import bounded_calls
+from hybrid.representatives.bounded_calls import MOST_LEFT
 from hybrid.values.mask_time import TooSlow
 from tests.matchers import mask_of
+from tests.new_process import printed_by
 
 TOKENS = [b"a", b"b", b"ab", b"(", b")", b"()", b"x", b"((", b"))", b"aa", b"ba"]
 STOP = len(TOKENS)
@@ -177,7 +183,9 @@ def test_reading_again_in_the_engine_is_limited() -> None:
     for _ in range(12):
         assert matcher.accept_token(0)
     before = mask_of(matcher)
-    with pytest.raises(TooSlow, match=r"the text again in plain XGrammar took .* Budget\.mask_seconds"):
+    with pytest.raises(
+        TooSlow, match=r"(a token|the text again in plain XGrammar) took .* Budget\.mask_seconds"
+    ):
         matcher._follower.fallback(12)
     assert mask_of(matcher) == before and matcher.accept_token(0)
     matcher._follower.fallback(3)
@@ -215,3 +223,115 @@ def test_reading_again_in_the_engine_ends_like_a_compilation() -> None:
     object.__setattr__(compiled, "budget", Budget())
     matcher._follower.fallback(1)
     assert "on strategy 'engine', because they needed more memory" in compiled.reason
+
+
+NEVER_ENDS = """
+import sys
+from equivalence import Vocabulary
+from hybrid import Budget, GrammarCompiler, GrammarMatcher, allocate_token_bitmask
+from hybrid.values.mask_time import TooSlow
+vocabulary = Vocabulary.from_bytes([b"a" * n for n in range(1, 129)] + [b"</s>"], stop_token_ids=[128])
+compiled = GrammarCompiler(vocabulary, strategy="engine", budget=Budget(mask_seconds=0.3)).compile_grammar(
+    sys.argv[1]
+)
+for text in ("", "aaa"):
+    matcher = GrammarMatcher(compiled)
+    assert matcher.accept_string(text)
+    try:
+        matcher.fill_next_token_bitmask(allocate_token_bitmask(1, 129))
+    except TooSlow as error:
+        print(error)
+    print(matcher.accept_string("a"))
+"""
+
+
+def test_a_mask_that_takes_xgrammar_hours_is_given_up() -> None:
+    lines = printed_by(NEVER_ENDS, AMBIGUOUS).splitlines()
+    assert [line.split(" or more")[0] for line in lines] == ["a mask took 0.3 s", "True"] * 2
+
+
+class Stuck:
+    """A matcher of XGrammar whose calls wait for an event."""
+
+    def __init__(self, matcher: object, event: Event) -> None:
+        self._matcher, self._event = matcher, event
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: object, **options: object) -> Any:
+            assert self._event.wait(60)
+            return getattr(self._matcher, name)(*arguments, **options)
+
+        return call
+
+
+def stuck(matcher: GrammarMatcher, event: Event) -> None:
+    follower = matcher._follower
+    follower._matcher = Stuck(follower._matcher, event)
+
+
+CALLS: dict[str, Callable[[GrammarMatcher], Any]] = {
+    "mask": mask_of,
+    "token": lambda matcher: matcher.accept_token(0),
+    "text": lambda matcher: matcher.accept_string(b"a"),
+    "forced": lambda matcher: matcher.find_jump_forward_string(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("strategy", ["engine", "representatives"])
+def test_a_call_that_was_given_up_changes_nothing(strategy: str, call: str) -> None:
+    grammar = 'root ::= ("a"{1,2} "b"){1,2} "xx"'
+    plain = GrammarMatcher(GrammarCompiler(VOCABULARY, strategy=strategy).compile_grammar(grammar))
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(mask_seconds=0.2))
+    matcher, event = GrammarMatcher(compiler.compile_grammar(grammar)), Event()
+    for one in (plain, matcher):
+        assert one.accept_token(2) and one.accept_token(0)
+    stuck(matcher, event)
+    if call == "forced":
+        assert matcher.find_jump_forward_string() == ""
+    else:
+        with pytest.raises(TooSlow, match=r"Budget\.mask_seconds"):
+            CALLS[call](matcher)
+    twin = matcher.fork()
+    masks = [mask_of(one) for one in (plain, matcher, twin)]
+    event.set()  # the call that was given up writes its mask, and reads its token, elsewhere
+    for one in (plain, matcher, twin):
+        masks.append(mask_of(one))
+        assert one.accept_token(1)
+        one.rollback(2)
+        assert one.accept_token(10) is False and one.accept_token(0)
+    assert all(mask == masks[0] for mask in masks)
+    assert mask_of(matcher) == mask_of(plain)
+    stuck(matcher, event)
+    matcher.reset()
+    assert mask_of(matcher) == [0, 2, 9]
+
+
+def test_few_calls_that_were_given_up_may_go_on() -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy="engine", budget=Budget(mask_seconds=0.05))
+    compiled, event = compiler.compile_grammar(AMBIGUOUS), Event()
+    for n in range(MOST_LEFT + 1):
+        matcher = GrammarMatcher(compiled)
+        stuck(matcher, event)
+        with pytest.raises(TooSlow, match="was not begun" if n == MOST_LEFT else "took 0.05 s"):
+            mask_of(matcher)
+    event.set()
+    for _ in range(6000):
+        if not bounded_calls._left:
+            break
+        sleep(0.01)
+    assert mask_of(matcher) and mask_of(GrammarMatcher(compiled))
+
+
+@pytest.mark.parametrize(
+    ("grammar", "wanted"),
+    [
+        (AMBIGUOUS, True),
+        ('root ::= "a" root{0,5} "b"?', True),
+        ('root ::= root "a" root | "b"', True),
+        ('root ::= ("a" | "b")+ "x"{1,500}', False),
+        ('root ::= "(" root ")" | "x"', False),
+    ],
+)
+def test_grammars_for_which_xgrammar_may_be_slow(grammar: str, wanted: bool) -> None:
+    assert GrammarCompiler(VOCABULARY, strategy="engine").compile_grammar(grammar).may_be_slow == wanted

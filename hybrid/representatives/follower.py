@@ -5,14 +5,18 @@ accepted by giving XGrammar its own bytes, because tokens of one class have equa
 different states (docs/theory.md). The follower has its own set of stop tokens, outside of all classes.
 When: made by `hybrid.api.matcher.follower_of`, one for each sequence. Different followers may be used in
 different threads.
-Limits: masks and steps are computed by XGrammar, without a deadline.
+Limits: masks and steps are computed by XGrammar, which cannot be interrupted. With `Budget.mask_seconds`,
+those of grammars that may be very ambiguous are given up (`bounded_calls`). Then the follower has a new
+matcher, which reads the text again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from operator import methodcaller
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +25,14 @@ from numpy.typing import NDArray
 
 from equivalence import MatcherError
 from equivalence.deadline import Deadline
+from hybrid.representatives.bounded_calls import within
 from hybrid.values.arguments import whole_characters
 from hybrid.values.follower import ENDED, Compiled, Follower, check_made, joined
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import check_time
+from hybrid.values.mask_time import A_TEXT, A_TOKEN, TooSlow, check_time, seconds_of_text
+
+Answer = TypeVar("Answer")
+Reading = Callable[[xgrammar.GrammarMatcher], bool]
 
 
 class EngineFollower(Follower):
@@ -49,7 +57,8 @@ class EngineFollower(Follower):
         if compiled.gather is None and stops != compiled.vocabulary.stop_token_ids:
             options["override_stop_tokens"] = list(stops)
         assert compiled.engine is not None
-        self._inner = xgrammar.GrammarMatcher(compiled.engine, **options)
+        self._new_matcher = partial(xgrammar.GrammarMatcher, compiled.engine, **options)
+        self._matcher: xgrammar.GrammarMatcher | None = self._new_matcher()
         self._compiled = compiled
         self.ends_without_stop = ends_without_stop
         self._read: list[int | bytes | None] = []  # None: a stop token
@@ -61,12 +70,12 @@ class EngineFollower(Follower):
         self._last_bits = np.uint32((1 << ((self.size & 31) or 32)) - 1)
         self._stops, self._stop_set = stops, frozenset(stops)
         self._mask_seconds = compiled.mask_seconds
+        self._is_bounded = compiled.mask_seconds is not None and compiled.may_be_slow
         self._gather = compiled.gather
         classes = compiled.classes
         # the vocabulary's ids, or the classes followed by missing prefixes and the stop token
         inner_size = compiled.engine.tokenizer_info.vocab_size
-        self._class_mask = torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32, device="cpu")
-        self._class_words: NDArray[np.uint32] = self._class_mask.numpy()[0].view(np.uint32)
+        self._write_to(torch.empty((1, (inner_size + 31) // 32), dtype=torch.int32, device="cpu"))
         # stop ids of the vocabulary without text that are not in `stops`: XGrammar reads them as empty text
         stopped = set(vocabulary.stop_token_ids) - self._stop_set
         self._void_words = [(t >> 5, np.uint32(1 << (t & 31))) for t in stopped if not self._tokens[t]]
@@ -80,6 +89,38 @@ class EngineFollower(Follower):
         # if some bit is 0 in every mask, masks must always be applied
         classless_stops = sum(int(classes.class_of_token[t] < 0) for t in stops)
         self._always_applied = compiled.classless > classless_stops
+
+    def _write_to(self, class_mask: torch.Tensor) -> None:
+        """Let XGrammar write its masks to this row."""
+        self._class_mask = class_mask
+        self._class_words: NDArray[np.uint32] = class_mask.numpy()[0].view(np.uint32)
+
+    @property
+    def _inner(self) -> xgrammar.GrammarMatcher:
+        """XGrammar's matcher. If a call of the last one was given up, a new one."""
+        if self._matcher is None:
+            self._write_to(torch.empty_like(self._class_mask))
+            matcher = self._new_matcher()
+            reads = [self._reading(read) for read in self._read]
+            seconds = seconds_of_text(self._mask_seconds, self.text_read())
+            assert seconds is not None
+            taken, _ = within(seconds, "reading a text again", lambda: all(read(matcher) for read in reads))
+            assert taken, "the text so far must be accepted again"
+            self._matcher = matcher
+        return self._matcher
+
+    def _call(self, seconds: float | None, phase: str, call: Callable[[Any], Answer]) -> Answer:
+        """Call XGrammar's matcher, and give up the call and the matcher after some seconds."""
+        if not self._is_bounded or seconds is None:
+            return call(self._inner)
+        matcher = self._inner
+        self._matcher = None
+        answer, error = within(seconds, phase, partial(call, matcher))
+        self._matcher = matcher
+        if error is not None:
+            raise error
+        found: Answer = answer
+        return found
 
     def fill(self, words: Any, debug_print: bool = False) -> bool:
         """See `Follower.fill`."""
@@ -122,12 +163,18 @@ class EngineFollower(Follower):
 
     def _fill_inner(self, debug_print: bool) -> bool:
         """Let XGrammar fill `_class_words`. Return whether it says that they forbid anything."""
+        self._inner  # noqa: B018 - a new one writes to a new row
+        mask = self._class_mask
         try:
             if self._gather is None:
                 # use our own row: XGrammar ignores strides, and may not write a mask in which all bits are
                 # set
-                self._class_mask.fill_(-1)
-            return bool(self._inner.fill_next_token_bitmask(self._class_mask, 0, debug_print=debug_print))
+                mask.fill_(-1)
+            return self._call(
+                self._mask_seconds,
+                "a mask",
+                lambda matcher: bool(matcher.fill_next_token_bitmask(mask, 0, debug_print=debug_print)),
+            )
         except RuntimeError as error:
             self._refuse_ended(error)
 
@@ -138,7 +185,7 @@ class EngineFollower(Follower):
 
     def _refuse_ended(self, error: RuntimeError) -> NoReturn:
         """Raise XGrammar's error, as a `MatcherError` if the matcher has terminated."""
-        if self._inner.is_terminated():
+        if self._matcher is not None and self._matcher.is_terminated():
             raise MatcherError(ENDED) from error
         raise error
 
@@ -152,32 +199,38 @@ class EngineFollower(Follower):
         """See `Follower.accept_token`."""
         if token in self._stop_set:
             stop = token if self._gather is None else self._stop_class
-            return self._advance(None, self._inner.accept_token, stop, debug_print)
-        if self._gather is not None:
-            if self._class_of_token[token] < 0:
-                return False
-            return self._advance(token, self._inner.accept_string, self._tokens[token], debug_print)
+            return self._advance(None, methodcaller("accept_token", stop, debug_print=debug_print))
         # a stop id of the vocabulary without text: XGrammar would read it as empty text
-        if not self._tokens[token]:
+        if not self._tokens[token] if self._gather is None else self._class_of_token[token] < 0:
             return False
-        return self._advance(token, self._inner.accept_token, token, debug_print)
+        return self._advance(token, self._reading(token, debug_print))
 
     def accept_string(self, text: bytes, debug_print: bool = False) -> bool:
         """See `Follower.accept_string`."""
-        return self._advance(text, self._inner.accept_string, text, debug_print)
+        return self._advance(text, self._reading(text, debug_print))
 
-    def _advance(
-        self, read: int | bytes | None, accept: Callable[..., Any], given: Any, debug_print: bool
-    ) -> bool:
+    def _reading(self, read: int | bytes | None, debug_print: bool = False) -> Reading:
+        """Return a function that lets a matcher of XGrammar read something."""
+        if read is None:
+            read = self._stops[0] if self._gather is None else self._stop_class
+        elif isinstance(read, int) and self._gather is not None:
+            read = self._tokens[read]
+        method = "accept_string" if isinstance(read, bytes) else "accept_token"
+        return methodcaller(method, read, debug_print=debug_print)
+
+    def _advance(self, read: int | bytes | None, reading: Reading) -> bool:
         """Let XGrammar read something, and record it."""
         made = len(self._read)
+        phase, seconds = A_TOKEN, self._mask_seconds
+        if isinstance(read, bytes):
+            phase, seconds = A_TEXT, seconds_of_text(seconds, read)
         try:
-            if not accept(given, debug_print=debug_print):
+            if not self._call(seconds, phase, reading):
                 return False
             self._read.append(read)
         except BaseException:  # Ctrl-C may have come after XGrammar had read it
-            if self._has_made(made + 1):
-                self._inner.rollback(1)
+            if self._matcher is not None and self._has_made(made + 1):
+                self._matcher.rollback(1)
             del self._read[made:]
             raise
         return True
@@ -211,10 +264,11 @@ class EngineFollower(Follower):
         check_made(self.n_steps, steps)
         made = len(self._read)
         try:
-            self._inner.rollback(steps)
+            if self._matcher is not None:
+                self._matcher.rollback(steps)
             del self._read[made - steps :]
         except BaseException:  # as in `_advance`
-            if not self._has_made(made):
+            if self._matcher is not None and not self._has_made(made):
                 del self._read[made - steps :]
             raise
 
@@ -230,21 +284,23 @@ class EngineFollower(Follower):
     def reset(self) -> None:
         """See `Follower.reset`."""
         try:
-            self._inner.reset()
-            self._read = []
+            self._reset()
         except BaseException:  # a second time changes nothing
-            self._inner.reset()
-            self._read = []
+            self._reset()
             raise
+
+    def _reset(self) -> None:
+        if self._matcher is not None:
+            self._matcher.reset()
+        self._read = []
 
     def fork(self) -> EngineFollower:
         """See `Follower.fork`."""
         twin = EngineFollower.__new__(EngineFollower)
         twin.__dict__.update(self.__dict__)
-        twin._inner = self._inner.fork()
+        twin._matcher = None if self._matcher is None else self._matcher.fork()
         twin._read = self._read[:]
-        twin._class_mask = self._class_mask.clone()
-        twin._class_words = twin._class_mask.numpy()[0].view(np.uint32)
+        twin._write_to(self._class_mask.clone())
         return twin
 
     @property
@@ -269,7 +325,11 @@ class EngineFollower(Follower):
         if self._compiled.may_force_endless_text:
             return b""
         try:
-            return self._inner.find_jump_forward_string().encode()
+            find = methodcaller("find_jump_forward_string")
+            text: str = self._call(self._mask_seconds, "forced text", find)
+            return text.encode()
+        except TooSlow:
+            return b""
         except UnicodeDecodeError as error:  # the text begins or ends inside of a character
             return bytes(error.object)
         except RuntimeError as error:
