@@ -72,8 +72,8 @@ class CompiledGrammar:
             "classifier".
         classifier: computes masks on strategy "classifier"; None on others.
         deferred: computes the classes when they are needed, if masks come from walks until then; else None.
-        budget: bounds of compiling the grammar for XGrammar, if the classifier cannot serve a matcher; None
-            for Lark grammars, which XGrammar cannot run, and on other strategies.
+        budget: bounds of what is computed later: of compiling the grammar for XGrammar, if the classifier
+            cannot serve a matcher, and of its completions; None for Lark grammars, which have neither.
         timings: seconds by phase: "network", "explore" and "partition" for token classes, "gather",
             "compile" (by XGrammar), "total"; "load" if it was read from a file.
         schema: the JSON schema that the grammar was made from; None for grammars in other notations.
@@ -297,6 +297,7 @@ class CompiledGrammar:
             reason="some matchers need more memory than Budget.table_bytes, or read a token both as text and "
             "as an id; they run in plain XGrammar",
             vocabulary=self.vocabulary, grammar=grammar, engine=engine, mask_seconds=self.mask_seconds,
+            budget=self.budget,
         )  # fmt: skip
 
     @cached_property
@@ -335,7 +336,7 @@ class CompiledGrammar:
                 "token limits are not supported for schemas whose items or keys must not be repeated "
                 "(uniqueItems, minProperties and others); use masks without a token limit"
             )
-        return Completions(self.grammar, self.vocabulary, Budget(mask_seconds=self.mask_seconds))
+        return Completions(self.grammar, self.vocabulary, self.budget or Budget())
 
     @cached_property
     def explainer(self) -> Explainer:

@@ -211,8 +211,8 @@ def test_what_single_matchers_need_is_counted() -> None:
 
 
 VARIANTS = {
-    "engine": ("engine", {"engine"}),
-    "representatives": ("representatives", {"engine", "engine_stop", "classes", "gather"}),
+    "engine": ("engine", {"engine", "budget"}),
+    "representatives": ("representatives", {"engine", "engine_stop", "classes", "gather", "budget"}),
     "classifier": ("classifier", {"classes", "features", "classifier", "budget"}),
     "lark": ("classifier", {"classes", "classifier"}),
 }

@@ -394,3 +394,21 @@ def test_a_compiled_grammar_that_was_loaded_has_completions(tmp_path: Any) -> No
     compiled.save(tmp_path / "one")
     loaded = CompiledGrammar.load(tmp_path / "one", VOCABULARY)
     assert GrammarMatcher(loaded).shortest_completion() == GrammarMatcher(compiled).shortest_completion()
+
+
+@pytest.mark.parametrize("strategy", ["classifier", "representatives", "engine"])
+def test_what_completions_need_has_the_budget_of_the_grammar(
+    strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = GrammarCompiler(VOCABULARY, strategy=strategy, budget=Budget(states=77, seconds=7.0))
+    compiled = compiler.compile_grammar('root ::= "a" root | "b"')
+    bounds: list[object] = []
+
+    def build(*arguments: Any) -> None:
+        bounds.extend((arguments[4], arguments[5].seconds))
+        raise BudgetExceeded("enough")
+
+    monkeypatch.setattr("hybrid.completion.completions.network_within", build)
+    with pytest.raises(BudgetExceeded, match="enough"):
+        GrammarMatcher(compiled).shortest_completion()
+    assert bounds == [77, 7.0]

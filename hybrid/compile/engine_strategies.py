@@ -165,7 +165,7 @@ class EngineStrategies:
         return CompiledGrammar(
             strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
             engine=engine, timings=job.timings, mask_seconds=self.settings.budget.mask_seconds,
-            source_bytes=job.source_bytes,
+            budget=self.settings.budget, source_bytes=job.source_bytes,
         )  # fmt: skip
 
     def _on_representatives(
@@ -183,7 +183,8 @@ class EngineStrategies:
             reason=reason_of(classes, self.vocabulary) + (f"; {cause}" if cause else ""),
             vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar), engine=engine, engine_stop=stop,
             found=classes, gather=gather, timings=job.timings,
-            mask_seconds=self.settings.budget.mask_seconds, source_bytes=job.source_bytes,
+            mask_seconds=self.settings.budget.mask_seconds, budget=self.settings.budget,
+            source_bytes=job.source_bytes,
         )  # fmt: skip
 
 
