@@ -11,6 +11,7 @@ import contextlib
 import re
 import time
 from itertools import chain, pairwise, product
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 
 from equivalence import BudgetExceeded
 from equivalence.deadline import Deadline
+from hybrid.json_schema.languages import lengths
 from hybrid.json_schema.languages.automaton import (
     Automaton,
     cells_of,
@@ -350,6 +352,14 @@ def test_lengths_that_no_text_has_cost_nothing() -> None:
     assert with_length(language, 3, 10**9, BOUND) == (pattern("^a{3,40}$", BOUND), ())
     assert with_length(language, 41, 10**9, BOUND) == (empty(), ())
     assert with_length(language, 10**9, None, BOUND) == (empty(), ())
+
+
+def test_few_pairs_are_examined_for_tails_behind_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    words_counted, steps = pattern(r"^(?:\S+\s+){0,49}\S+$", BOUND), Mock()
+    monkeypatch.setattr(lengths, "check_deadline", steps)
+    with pytest.raises(TooLarge):
+        with_length.__wrapped__(words_counted, 1, 700, 12_000)
+    assert steps.call_count <= MOST_PRODUCT + 1
 
 
 def test_a_state_for_each_length_has_bounds() -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from equivalence.arrays.closure import outside_cycles
 from equivalence.arrays.ranges import LAST
 from equivalence.bounded_cache import cached
 from hybrid.json_schema.languages.automaton import (
@@ -130,7 +131,8 @@ def every_length(language: Automaton, least: int, most: int | None, bound: int) 
 def _tails(
     language: Automaton, least: int, most: int | None, bound: int
 ) -> tuple[Automaton, tuple[Piece, ...]] | None:
-    """Return the automaton and the tails; None if there are too many tails."""
+    """Return the automaton and the tails; None if there are too many tails, or more than `MOST_PRODUCT` pairs
+    before them because of a cycle."""
     looping = {
         state
         for state, row in enumerate(language.rows)
@@ -138,6 +140,10 @@ def _tails(
     }
     if not looping:
         return None
+    targets = [
+        [] if q in looping else [target for _, _, target in row] for q, row in enumerate(language.rows)
+    ]
+    most_pairs = bound if 0 in outside_cycles(targets) else min(bound, MOST_PRODUCT)
     # pairs of a state and the number of characters read; a path ends at a looping state
     start = (0, 0)
     numbers, states, rows = {start: 0}, [start], []
@@ -159,7 +165,9 @@ def _tails(
             if key not in numbers:
                 numbers[key] = len(states)
                 states.append(key)
-                if len(states) > bound:
+                if len(states) > most_pairs:
+                    if most_pairs < bound:
+                        return None
                     raise TooLarge(bound)
             row.append((low, high, numbers[key]))
     ends = [language.accepting[q] and q not in looping and length >= least for q, length in states]
