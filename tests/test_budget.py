@@ -31,6 +31,7 @@ from hybrid import Budget, CompiledGrammar, GrammarCompiler
 from hybrid.compile.compilation import Compilation
 from hybrid.compile.engine_strategies import EngineStrategies
 from hybrid.compile.request import RegexRequest
+from hybrid.guard import Guard
 from hybrid.representatives.engines import Engines
 from hybrid.testing.mask_comparison import compare_along
 from tests.caches import Gate, wait_for
@@ -298,6 +299,13 @@ def test_errors_of_xgrammar_say_why_it_was_tried(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(BudgetExceeded, match=r"2 states; raise Budget\.states, or simplify") as error:
         compiler.compile_regex("[a-z]{2,9}(ab|cd)*")
     assert "engine" not in str(error.value)  # it has failed, too
+
+
+def test_errors_of_xgrammars_parser_say_why_it_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Guard, "convert", Mock(side_effect=BudgetExceeded("raise Budget.bytes")))
+    compiler = GrammarCompiler(VOCABULARY, budget=Budget(states=20), semantics="json-schema")
+    with pytest.raises(BudgetExceeded, match=r"bytes.*20 states; raise Budget\.states, or simplify"):
+        compiler.compile_json_schema({"enum": ["a" * 30, "b"]})
 
 
 @pytest.mark.parametrize("on_budget", ["engine", "raise"])

@@ -10,7 +10,8 @@ Limits: none of its own; `Budget` bounds each step.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -57,6 +58,18 @@ class Job:
     ) -> None:  # fmt: skip
         self.grammar, self.deadline = grammar, deadline
         self.timings = {"parse": parsing}
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Let errors of XGrammar's steps name the limit because of which XGrammar was tried: if that is
+        raised, XGrammar is not needed."""
+        try:
+            yield
+        except BudgetExceeded as error:
+            if self.unexplored:
+                why = f"XGrammar was tried because there is no classifier: {self.unexplored}"
+                error.args = (f"{error}. {why}",)
+            raise
 
 
 class EngineStrategies:
@@ -123,7 +136,8 @@ class EngineStrategies:
         Raises:
             UnsupportedGrammar, BudgetExceeded: it has no classes, and representatives were asked for.
         """
-        serialized = job.read.whole()
+        with job.explained():
+            serialized = job.read.whole()
         changed, grammar = shield_root(serialized), in_xgrammar(job.grammar)
         if job.features.beyond_stacks:
             classes, job.unexplored = None, beyond_stacks(job.features)
@@ -153,14 +167,9 @@ class EngineStrategies:
         began = time.perf_counter()
         # the estimate and the process that tries the compilation need the text
         seconds = 2 * job.timings.get("serialize", 0.0)
-        try:
+        with job.explained():
             job.deadline.check("writing the grammar for XGrammar's compiler", seconds)
             engine = self._engines.whole(safe, job.deadline)
-        except BudgetExceeded as error:
-            if job.unexplored:  # a higher limit may help, and take less time than XGrammar
-                why = f"XGrammar was tried because there is no classifier: {job.unexplored}"
-                error.args = (f"{error}. {why}",)
-            raise
         job.timings["compile"] = time.perf_counter() - began
         return CompiledGrammar(
             strategy="engine", reason=reason, vocabulary=self.vocabulary, grammar=in_xgrammar(job.grammar),
