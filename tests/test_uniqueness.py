@@ -29,7 +29,7 @@ from hybrid.json_schema.uniqueness.places import places_of
 from hybrid.uniqueness import key_order
 from hybrid.uniqueness.cursor import without_space
 from hybrid.uniqueness.follower import _read
-from hybrid.uniqueness.new_values import unchecked
+from hybrid.uniqueness.new_values import goes_on, unchecked
 from hybrid.uniqueness.numbers import number
 from tests import matchers
 from tests.matchers import STRATEGIES
@@ -289,6 +289,22 @@ def test_tokens_that_end_the_same_item_compare_it_once(monkeypatch: pytest.Monke
     allowed = matchers.mask_of(matcher)
     assert set(range(len(BYTES), len(BYTES) + len(ends))) <= set(allowed) and compared.call_count == 1
     assert allowed == matchers.taken_by(matcher)
+
+
+def test_one_token_of_white_space_is_searched_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under conditions, each of them was: masks of the schema of CVE records took 150 to 340 ms."""
+    vocabulary = Vocabulary.from_bytes(
+        [*BYTES, *(b" " * n for n in range(2, 102)), b"</s>"], stop_token_ids=[356]
+    )
+    compiler = GrammarCompiler(vocabulary, semantics="json-schema")
+    schema = UNIQUE["unique, or short"]
+    matcher = GrammarMatcher(compiler.compile_json_schema(schema, strict_mode=False))
+    assert matcher.accept_string('["a"')
+    searched = Mock(side_effect=goes_on)
+    monkeypatch.setattr("hybrid.uniqueness.follower.goes_on", searched)
+    mask = matchers.mask_of(matcher)
+    assert set(range(256, 356)) <= set(mask) and searched.call_count < 30
+    assert mask == matchers.taken_by(matcher)
 
 
 def test_tokens_behind_an_object_with_any_keys_bring_earlier_items_into_its_order_once() -> None:

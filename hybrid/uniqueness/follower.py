@@ -135,13 +135,19 @@ class UniquenessFollower(Follower):
         bits = bits | (chosen if is_open else kinds.repeating)
         chosen &= any(one.is_repeated for one in cursor.open)
         chosen[candidates(cursor, kinds, bits)] = True
+        known: dict[bytes | int, bool] = {}
         for token in np.flatnonzero(chosen).tolist():
             check()
             text = self._tokens[token]
             if token in self._stops or not text:
                 continue
-            # tokens that differ in white space only may differ here: its amount may be limited
-            is_allowed = self._marked(text, check) is not None
+            # The grammar allows the tokens without commas and brackets. Others may differ here even if they
+            # differ in white space only: its amount may be limited.
+            is_read = kinds.separating[token] or not self._places.is_free
+            alike = token if is_read else kinds.alike(token, is_within)
+            if alike not in known:
+                known[alike] = self._marked(text, check) is not None
+            is_allowed = known[alike]
             bit = np.uint32(1 << (token & 31))
             words[token >> 5] = words[token >> 5] | bit if is_allowed else words[token >> 5] & ~bit
         for token in kinds.with_marks.tolist():
