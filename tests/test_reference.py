@@ -47,7 +47,8 @@ STOP_TOKEN_ID = 256
 def compiler() -> xgrammar.GrammarCompiler:
     tokens = [bytes([byte]) for byte in range(256)] + [b"</s>"]
     info = xgrammar.TokenizerInfo(tokens, stop_token_ids=[STOP_TOKEN_ID])
-    return xgrammar.GrammarCompiler(info, max_threads=1)
+    # with its cache, XGrammar prints a grammar and reads "éa" as the character U+0E9A
+    return xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
 
 
 def assert_same_continuations(grammar: ReferenceGrammar, matcher: Any, prefix: bytes) -> list[int]:
@@ -97,6 +98,7 @@ LARGE = {
     'root ::= ([^a-я] "é"){1,9}': 20,
     'root ::= ([^€-😀b]* "é"){1,9}': 20,
     'root ::= ([^\\x80-\\uffff] "é"){1,9}': 20,
+    'root ::= [é]{2} "éa"': 20,  # bytes with a sign
     # large counts
     r'root ::= "\"" [^"\\\x00-\x1f]{2,70} "\""': 110,
     'root ::= word{60,} "."\nword ::= "a" | "bc"': 110,

@@ -150,7 +150,7 @@ class Reader:
         kind, length = self.data[start], self.data[start + 1]
         values = list(self.data[start + 2 : start + 2 + length])
         if kind == 0:
-            return (Text(bytes(values)),) if values else ()
+            return (Text(bytes(value & 255 for value in values)),) if values else ()  # C++ may sign them
         if kind == 1:
             return (self._character(values),)
         if kind == 2:
