@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
+from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.testing.mask_comparison import compare_along
 from hybrid.testing.segmentation import tokenize_greedy
-from tests.classifiers import vocabulary_of
 from tests.random_schemas import random_instance
 
 WORDS = [b"foo", b"end", b'"}', b'{"', b'": ', b"true", b"aa", b"aaaa", b"((", b"))", b"[[", b"]]", b"else "]
-VOCABULARY = vocabulary_of([*(bytes([value]) for value in range(256)), *WORDS])
+VOCABULARY = Vocabulary.from_bytes([b"", *(bytes([value]) for value in range(256)), *WORDS], stop_token_ids=0)
 
 
 def _document(size: int) -> bytes:

@@ -19,11 +19,11 @@ import pytest
 
 from bench.cases import CHECKOUT
 from bench.documents import read_documents
+from equivalence import Vocabulary
 from hybrid import GrammarCompiler, GrammarMatcher, allocate_token_bitmask
 from hybrid.testing.mask_comparison import flags_of
 from hybrid.testing.random_walk import Walker
 from hybrid.testing.segmentation import tokenize_random
-from tests.classifiers import vocabulary_of
 from tests.robustness.documents import resident_bytes
 
 LONGEST_WALK = 300
@@ -32,7 +32,7 @@ MOST_BYTES = 2000
 """Resident bytes for each further token; 0 to 662 were measured over 100,000 tokens of seven grammars."""
 
 WORDS = [b"foo", b"bar = ", b" = ", b";\n", b"12", b'"}', b'{"', b'": ', b"true", b"int ", b"return "]
-VOCABULARY = vocabulary_of([*(bytes([value]) for value in range(256)), *WORDS])
+VOCABULARY = Vocabulary.from_bytes([b"", *(bytes([value]) for value in range(256)), *WORDS], stop_token_ids=0)
 
 Call = tuple[Any, int]
 

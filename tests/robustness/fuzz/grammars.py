@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,11 +83,14 @@ def in_class(character: str) -> str:
     return "\\x5b" if character == "[" else escaped(character, "\\]-^")
 
 
-def character_class(rng: random.Random, texts: list[str], write: Callable[[str], str] = in_class) -> str:
+def character_class(
+    rng: random.Random, texts: list[str], write: Callable[[str], str] = in_class,
+    characters: Sequence[str] = CHARACTERS,
+) -> str:  # fmt: skip
     """A class of one to three ranges, which may overlap; its ends and their neighbours become texts."""
     parts = []
     for _ in range(rng.choice([1, 1, 1, 2, 3])):
-        low, high = sorted((rng.choice(CHARACTERS), rng.choice(CHARACTERS)))
+        low, high = sorted((rng.choice(characters), rng.choice(characters)))
         if rng.random() < 0.35:
             high = low
         parts.append(write(low) if low == high else f"{write(low)}-{write(high)}")
@@ -96,14 +99,23 @@ def character_class(rng: random.Random, texts: list[str], write: Callable[[str],
     return f"[{'^' if rng.random() < 0.4 else ''}{''.join(parts)}]"
 
 
-class _Ebnf:
+class Ebnf:
     """Rules that call one another freely.
 
     Args:
         ids: what may be named.
         recursive: rules may call themselves and rules before them.
         excluded: some ids are excluded.
+
+    Attributes:
+        texts: literals, and characters at the ends of classes.
     """
+
+    characters: Sequence[str] = CHARACTERS
+    repeats: Sequence[str] = REPEATS
+    large_repeats: Sequence[str] = LARGE_REPEATS
+    kinds = "ttcccrrgg"
+    """Of elements: texts, classes, rules and groups."""
 
     def __init__(
         self, rng: random.Random, ids: range = range(0), recursive: bool = True, excluded: bool = False
@@ -132,26 +144,26 @@ class _Ebnf:
         if self.ids and rng.random() < 0.2:
             named = ", ".join(str(rng.choice(self.ids)) for _ in range(rng.choice([1, 1, 2])))
             return f"{'ExcludeToken' if self.excluded and rng.random() < 0.5 else 'Token'}({named})"
-        kind = rng.choice("ttcccrrgg")
+        kind = rng.choice(self.kinds)
         callable_names = self.names if self.recursive else self.names[self.level + 1 :]
         if kind == "g" and depth < 2:
             body = f"({self.choice(depth + 1)})"
         elif kind == "r" and callable_names:
             body = rng.choice(callable_names)
         elif kind == "c":
-            body = character_class(rng, self.texts)
+            body = character_class(rng, self.texts, characters=self.characters)
             if depth == 0 and rng.random() < 0.06:
-                return body + rng.choice(LARGE_REPEATS)
+                return body + rng.choice(self.large_repeats)
         else:
-            text = "".join(rng.choice(CHARACTERS) for _ in range(rng.choice([1, 1, 2, 3])))
+            text = "".join(rng.choice(self.characters) for _ in range(rng.choice([1, 1, 2, 3])))
             self.texts.append(text)
             body = quoted(text)
-        return body + (rng.choice(REPEATS) if depth == 0 or rng.random() < 0.5 else "")
+        return body + (rng.choice(self.repeats) if depth == 0 or rng.random() < 0.5 else "")
 
 
 def draw_ebnf(rng: random.Random) -> Drawn:
     """Rules without ids or counts; in part rounds of a choice of classes."""
-    writer = _Ebnf(rng)
+    writer = Ebnf(rng)
     if rng.random() < 0.1:
         classes = [character_class(rng, writer.texts) for _ in range(3)]
         rounds = f"{{{rng.randint(2, 6)}}}"
@@ -165,7 +177,7 @@ def draw_token_ids(rng: random.Random, first: int = 0) -> Drawn:
     """Rules that name ids from a first one on; not recursive where ids are excluded."""
     excluded = rng.random() < 0.4
     ids = range(first, first + rng.choice([2, 5, 13]))
-    writer = _Ebnf(rng, ids, recursive=not excluded, excluded=excluded)
+    writer = Ebnf(rng, ids, recursive=not excluded, excluded=excluded)
     source = writer.rules()
     if "Token(" not in source:
         source = source.replace("root ::= ", f"root ::= Token({rng.choice(ids)}) | ", 1)
@@ -176,7 +188,7 @@ def draw_attributes(rng: random.Random) -> Drawn:
     """Rules with budgets, lazy ones, captures and temperatures, in EBNF or XGrammar's dialect of Lark."""
     if rng.random() < 0.3:
         return _draw_dialect(rng)
-    while len((writer := _Ebnf(rng, recursive=False)).names) < 2:
+    while len((writer := Ebnf(rng, recursive=False)).names) < 2:
         pass
 
     def attribute() -> str:
