@@ -91,7 +91,7 @@ def command(
         )
         for name, grammar, text, height, token in jobs:
             page = Path(made, f"{name}.html")
-            explain_grammar(console, read_named(str(grammar)), text, page, vocabulary, "auto", True)
+            explain_grammar(console, read_named(str(grammar)), text, page, vocabulary, "auto")
             target = folder / f"{name}.png"
             picture(browser, page, target.resolve(), height, token)
             console.print(f"{target}: {target.stat().st_size / 1024:.0f} KiB", markup=False)

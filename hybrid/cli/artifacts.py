@@ -44,7 +44,7 @@ SUFFIX = ".equimask"
 
 def compile_files(
     console: Console, grammars: Sequence[str], read: Callable[[str], Named], spec: str, output: Path,
-    n_jobs: int, formats: bool,
+    n_jobs: int,
 ) -> int:  # fmt: skip
     """Compile grammars to files.
 
@@ -55,7 +55,6 @@ def compile_files(
         spec: SPEC of the vocabulary.
         output: a file; or a folder, if there are several grammars or the folder exists.
         n_jobs: number of threads.
-        formats: with "json-schema", whether `format` is checked.
 
     Returns:
         How many grammars could not be written.
@@ -73,9 +72,7 @@ def compile_files(
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("reading the vocabulary", total=len(grammars))
         vocabulary = load_vocabulary(spec).prepare()
-        compiler = GrammarCompiler(
-            vocabulary, strategy="classifier", cache_enabled=False, assert_formats=formats
-        )
+        compiler = GrammarCompiler(vocabulary, strategy="classifier", cache_enabled=False)
         if many:
             output.mkdir(parents=True, exist_ok=True)
         progress.update(task, description="compiling")

@@ -126,7 +126,7 @@ def compile_command(
     """
     with _errors_printed() as console:
         read = partial(read_named, root=root, strict=strict, semantics=semantics, formats=formats)
-        failed = compile_files(console, grammars, read, vocabulary, output, n_jobs, formats)
+        failed = compile_files(console, grammars, read, vocabulary, output, n_jobs)
     if failed:
         raise typer.Exit(1)
 
@@ -171,7 +171,7 @@ def explain(
     """
     with _errors_printed() as console:
         named = read_named(grammar, root, strict, semantics, formats)
-        refusal = explain_grammar(console, named, text, html, vocabulary, strategy, formats)
+        refusal = explain_grammar(console, named, text, html, vocabulary, strategy)
     if refusal is not None:
         raise typer.Exit(2 if refusal.cut_short else 1)
 
@@ -187,7 +187,7 @@ def try_command(
 ) -> None:
     """Type a text, and see what may come next and where it is refused. Needs the extra "try"."""
     with _errors_printed() as console:
-        try_grammar(console, read_named(grammar, root, strict, semantics, formats), vocabulary, formats)
+        try_grammar(console, read_named(grammar, root, strict, semantics, formats), vocabulary)
 
 
 @app.command(name="grammars")

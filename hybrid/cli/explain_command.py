@@ -43,9 +43,8 @@ STRICT = (
 
 
 def explain_grammar(
-    console: Console, named: Named, text: Path | None, html: Path | None, vocabulary: str, strategy: str,
-    formats: bool,
-) -> Refusal | None:  # fmt: skip
+    console: Console, named: Named, text: Path | None, html: Path | None, vocabulary: str, strategy: str
+) -> Refusal | None:
     """Write a page or print a summary.
 
     Args:
@@ -55,7 +54,6 @@ def explain_grammar(
         html: the file of the page; None for a summary.
         vocabulary: SPEC of the vocabulary.
         strategy: the compiler's strategy.
-        formats: with "json-schema", whether `format` is checked.
 
     Returns:
         Where the grammar refuses the document, or where there was no time to check more; else None.
@@ -70,9 +68,7 @@ def explain_grammar(
     with console.status("reading the vocabulary") as status:
         words = load_vocabulary(vocabulary).prepare()
         tokenize_greedy(words, b"")  # so that the tokeniser's dictionary is made now
-        with GrammarCompiler(
-            words, strategy=strategy, cache_enabled=False, assert_formats=formats
-        ) as compiler:
+        with GrammarCompiler(words, strategy=strategy, cache_enabled=False) as compiler:
             status.update("compiling")
             began = time.perf_counter()
             compiled = compiled_from(compiler, named.source)

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import xgrammar
 
@@ -108,7 +108,10 @@ def read_named(
     if schema is None:
         source = Source("grammar", read_grammar(text_or_file, "root" if root is None else root))
         return Named(source, title, "EBNF grammar", None)
-    source = Source("json_schema", schema, {"strict_mode": strict, "semantics": semantics})
+    options: dict[str, Any] = {"strict_mode": strict, "semantics": semantics}
+    if not formats:
+        options["assert_formats"] = False
+    source = Source("json_schema", schema, options)
     return Named(source, title, "JSON schema", _valid_instance(text))
 
 

@@ -106,14 +106,13 @@ class Board:
         return lines
 
 
-def try_grammar(console: Console, named: Named, vocabulary: str, formats: bool) -> None:
+def try_grammar(console: Console, named: Named, vocabulary: str) -> None:
     """Compile a grammar, and open the screen.
 
     Args:
         console: where to print progress.
         named: the grammar.
         vocabulary: SPEC of the vocabulary.
-        formats: with "json-schema", whether `format` is checked.
 
     Raises:
         HybridError: the grammar or the vocabulary cannot be used, or prompt_toolkit is not installed.
@@ -123,8 +122,7 @@ def try_grammar(console: Console, named: Named, vocabulary: str, formats: bool) 
     except ModuleNotFoundError as error:
         raise NotInstalled("python -m hybrid try", "prompt_toolkit", "try") from error
     with console.status("compiling"):
-        compiler = GrammarCompiler(load_vocabulary(vocabulary), assert_formats=formats)
-        compiled = compiled_from(compiler, named.source)
+        compiled = compiled_from(GrammarCompiler(load_vocabulary(vocabulary)), named.source)
     application(Board(compiled), f"{shown(named.title)} ({named.kind})").run()
 
 
