@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import adapters.xgrammar as xgr
 import hybrid
 from equivalence import HybridError
-from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, LARK, STOP, compiled, plainly
+from tests.test_adapters_xgrammar import BUDGET_LARK, EBNF, INFO, LARK, compiled, plainly
 
 NOWHERE = {"type": "structural_tag", "format": {"type": "token", "token": "<nowhere>"}}
 MASK = torch.zeros((1, 9), dtype=torch.int32)
@@ -144,23 +144,6 @@ def test_models_and_older_tags() -> None:
             assert matcher.is_completed() and not matcher.accept_string('<tool>{"age"')
         matcher = module.GrammarMatcher(compiler.compile_json_schema(Person))
         assert matcher.accept_string('{"name": "x", "age": 3}') and matcher.is_completed()
-
-
-def test_the_logits_processor() -> None:
-    logits = torch.randn((2, INFO.vocab_size), generator=torch.Generator().manual_seed(3))
-    grammars = ["ebnf", "schema"]
-    ours = xgr.contrib.hf.LogitsProcessor([compiled(name, "auto") for name in grammars])
-    plain = xgrammar.contrib.hf.LogitsProcessor([plainly(name) for name in grammars])
-    assert ours.full_vocab_size == plain.full_vocab_size == INFO.vocab_size
-    ids = torch.tensor([[1, 2], [1, 2]])
-    for _ in range(12):
-        mine, theirs = ours(ids, logits.clone()), plain(ids, logits.clone())
-        assert torch.equal(mine, theirs)
-        theirs[:, STOP] = -torch.inf
-        ids = torch.cat([ids, theirs.argmax(dim=-1, keepdim=True)], dim=1)
-        logits = logits.roll(7, dims=1)
-    alone = xgr.contrib.hf.LogitsProcessor(compiled("ebnf", "auto"))
-    assert torch.equal(alone(ids[:, :2], logits)[0], alone(ids[:, :2], logits)[0]), "it may be used again"
 
 
 def test_helpers_of_xgrammar_make_matchers_of_ours() -> None:

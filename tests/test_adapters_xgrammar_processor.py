@@ -16,18 +16,25 @@ from equivalence.errors import ArgumentError, BatchError
 from tests.test_adapters_xgrammar import AB, EOT, INFO, STOP, assert_alike, compiled, plainly
 
 
-def masked_alike(ours: Any, plain: Any, n: int, seed: int = 5) -> None:
-    """Both processors give the same scores while a text is generated that both choose."""
-    logits = torch.randn((1, INFO.vocab_size), generator=torch.Generator().manual_seed(seed))
-    ids = torch.tensor([[1, 2]])
+def masked_alike(ours: Any, plain: Any, n: int, rows: int = 1) -> None:
+    """Both processors give the same scores while texts are generated that both choose."""
+    logits = torch.randn((rows, INFO.vocab_size), generator=torch.Generator().manual_seed(5))
+    ids = torch.tensor([[1, 2]] * rows)
     for _ in range(n):
         mine, theirs = ours(ids, logits.clone()), plain(ids, logits.clone())
         assert torch.equal(mine, theirs)
-        assert ours.prefilled is plain.prefilled is True and ours.batch_size == plain.batch_size == 1
+        assert ours.prefilled is plain.prefilled is True and ours.batch_size == plain.batch_size == rows
         assert ours.token_bitmask.shape == plain.token_bitmask.shape
         theirs[:, STOP] = -torch.inf
         ids = torch.cat([ids, theirs.argmax(dim=-1, keepdim=True)], dim=1)
         logits = logits.roll(7, dims=1)
+
+
+def test_grammars_of_two_rows() -> None:
+    ours = xgr.contrib.hf.LogitsProcessor([compiled(name, "auto") for name in ("ebnf", "schema")])
+    plain = xgrammar.contrib.hf.LogitsProcessor([plainly(name) for name in ("ebnf", "schema")])
+    assert ours.full_vocab_size == plain.full_vocab_size == INFO.vocab_size
+    masked_alike(ours, plain, 12, rows=2)
 
 
 def test_matchers_that_a_program_gives_to_the_logits_processor() -> None:
