@@ -86,17 +86,19 @@ def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
     The continuations of a state lose what was emitted before it; a continuation that was emitted completely
     becomes empty.
     """
-    n_states = len(machine.step)
-    edges: list[list[tuple[Terminals, int]]] = []
+    n_states, n_sequences = len(machine.step), len(machine.sequences)
+    states, kinds = np.nonzero(machine.step >= 0)
+    keys = states * n_sequences + machine.emitted[states, kinds]
+    distinct, place = np.unique(keys * n_states + machine.step[states, kinds], return_inverse=True)
+    steps = [
+        (key // n_states // n_sequences, machine.sequences[key // n_states % n_sequences], key % n_states)
+        for key in distinct.tolist()
+    ]
+    edges: list[list[tuple[Terminals, int]]] = [[] for _ in range(n_states)]
     before: list[set[int]] = [set() for _ in range(n_states)]
-    for state in range(n_states):
-        pairs = {
-            pair for pair in zip(machine.emitted[state].tolist(), machine.step[state].tolist(), strict=True)
-            if pair[1] >= 0
-        }  # fmt: skip
-        edges.append([(machine.sequences[number], target) for number, target in pairs])
-        for _, target in pairs:
-            before[target].add(state)
+    for source, terminals, target in steps:
+        edges[source].append((terminals, target))
+        before[target].add(source)
     ends = [None if number < 0 else machine.sequences[number] for number in machine.at_end.tolist()]
     prefix: list[Terminals | None] = [None] * n_states  # None: not known yet, any sequence
     pending = list(range(n_states))
@@ -124,15 +126,12 @@ def advance_emissions(machine: Transducer, deadline: Deadline) -> Transducer:
     if not any(early):
         return machine
     sequences: dict[Terminals, int] = {(): 0}
-    renamed: dict[tuple[int, int, int], int] = {}
+    renamed = []
+    for source, terminals, target in steps:
+        rest = (terminals + early[target])[len(early[source]) :]
+        renamed.append(sequences.setdefault(rest, len(sequences)))
     emitted = np.zeros_like(machine.emitted)
-    for state, kind in np.argwhere(machine.step >= 0).tolist():
-        number, target = int(machine.emitted[state, kind]), int(machine.step[state, kind])
-        key = (state if early[state] else -1, number, target if early[target] else -1)
-        if key not in renamed:
-            whole = (machine.sequences[number] + early[target])[len(early[state]) :]
-            renamed[key] = sequences.setdefault(whole, len(sequences))
-        emitted[state, kind] = renamed[key]
+    emitted[states, kinds] = np.array(renamed, np.int32)[place]
     at_end = machine.at_end.copy()
     for state, end in enumerate(ends):
         if end is not None:
