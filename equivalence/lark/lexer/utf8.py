@@ -10,6 +10,8 @@ character differ only if some byte after them does something different, so mergi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -81,14 +83,16 @@ class _Expansion:
     """Adds states, numbered after the old ones. A *result* is a pair of an emission and a state; 0: dead."""
 
     def __init__(self, machine: Transducer, blocks: Blocks, max_states: int) -> None:
-        self.machine, self.blocks, self.max_states = machine, blocks, max_states
+        self.max_states = max_states
         self.sequences = {one: number for number, one in enumerate(machine.sequences)}
         self.results: dict[tuple[Terminals, int], int] = {((), -1): 0}
         self.outcomes: list[tuple[Terminals, int]] = [((), -1)]
-        self.rows: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self.rows: list[tuple[int, ...]] = []
         self.continuations = list(machine.continuations)
-        self._states: dict[bytes, int] = {}
-        self._known: dict[bytes, NDArray[np.int32]] = {}
+        self._states: dict[tuple[int, ...], int] = {}
+        self.levels = [blocks.leaves.tolist(), blocks.middle.tolist(), blocks.upper.tolist()]
+        self.first: list[list[int]] = blocks.leads[128:].tolist()
+        self._known: dict[tuple[int, ...], tuple[list[int], NDArray[np.intp]]] = {}
 
     def result(self, terminals: Terminals, state: int) -> int:
         number = self.results.setdefault((terminals, state), len(self.outcomes))
@@ -96,39 +100,36 @@ class _Expansion:
             self.outcomes.append((terminals, state))
         return number
 
-    def combine(self, row: NDArray[np.int32]) -> int:
+    def combine(self, row: tuple[int, ...]) -> int:
         """The result of a byte after which 64 others lead to the results of a row."""
-        key = row.tobytes()
-        if key in self._states:
-            return self._states[key]
-        alive = [self.outcomes[number] for number in np.unique(row).tolist() if number]
+        if row in self._states:
+            return self._states[row]
+        outcomes = {number: self.outcomes[number] for number in set(row)}
+        alive = [outcome for number, outcome in outcomes.items() if number]
         if not alive:
             found = 0
         else:
-            shared = alive[0][0]
-            for terminals, _ in alive:
-                shared = common_prefix(shared, terminals)
+            shared = reduce(common_prefix, [terminals for terminals, _ in alive])
             if shared:
-                rest = [0] * len(self.outcomes)
-                for number in np.unique(row).tolist():
-                    if number:
-                        terminals, state = self.outcomes[number]
-                        rest[number] = self.result(terminals[len(shared) :], state)
-                _, state = self.outcomes[self.combine(np.array(rest, np.int32)[row])]
+                rest = {
+                    number: self.result(one[len(shared) :], state)
+                    for number, (one, state) in outcomes.items()
+                }
+                _, state = self.outcomes[self.combine(tuple([rest[number] for number in row]))]
             else:
                 state = self._add(row, alive)
             found = self.result(shared, state)
-        self._states[key] = found
+        self._states[row] = found
         return found
 
-    def _add(self, row: NDArray[np.int32], alive: list[tuple[Terminals, int]]) -> int:
+    def _add(self, row: tuple[int, ...], alive: list[tuple[Terminals, int]]) -> int:
         number = len(self.continuations)
         if number >= self.max_states:
             raise BudgetExceeded(
                 f"the lexer has more than {self.max_states} states of bytes; use patterns with fewer "
                 f"ranges of characters{or_more_states(self.max_states)}"
             )
-        self.rows.append(self.table(row))
+        self.rows.append(row)
         self.continuations.append(
             tuple(
                 sorted({terminals + one for terminals, state in alive for one in self.continuations[state]})
@@ -136,32 +137,27 @@ class _Expansion:
         )
         return number
 
-    def table(self, row: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Steps and emissions of results."""
-        step, emitted = np.empty(len(row), np.int32), np.empty(len(row), np.int32)
-        for number in np.unique(row).tolist():
-            terminals, state = self.outcomes[number]
-            where = row == number
-            step[where] = state
-            emitted[where] = self.sequences.setdefault(terminals, len(self.sequences))
-        return step, emitted
+    def leads(self, row: tuple[int, ...]) -> tuple[list[int], NDArray[np.intp]]:
+        """Results of bytes from 0x80, given the results of kinds (the last: no character): the distinct ones,
+        and the place of each byte's among them."""
+        if row not in self._known:
+            levels: list[list[int]] = []
+            below: Sequence[int] = row
+            for blocks in self.levels:
+                levels.append([self.combine(tuple([below[part] for part in block])) for block in blocks])
+                below = [*levels[-1], 0]
+            found = [levels[level][number] if level >= 0 else 0 for level, number in self.first]
+            places = {number: place for place, number in enumerate(dict.fromkeys(found))}
+            self._known[row] = list(places), np.array([places[number] for number in found])
+        return self._known[row]
 
-    def leads(self, row: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Results of all first bytes of longer characters, given the results of kinds (the last: no
-        character)."""
-        key = row.tobytes()
-        if key not in self._known:
-            levels = []
-            below = row
-            for blocks in (self.blocks.leaves, self.blocks.middle, self.blocks.upper):
-                below = np.array([self.combine(one) for one in below[blocks]] + [0], np.int32)
-                levels.append(below)
-            found = np.zeros(256, np.int32)
-            for byte in range(0xC2, 0xF5):
-                level, number = self.blocks.leads[byte]
-                found[byte] = levels[level][number]
-            self._known[key] = found
-        return self._known[key]
+    def tables(self, results: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Steps and emissions of results, one axis more at the end."""
+        table = np.empty((len(self.outcomes), 2), np.int32)
+        for number in np.flatnonzero(np.bincount(results.ravel())).tolist():
+            terminals, state = self.outcomes[number]
+            table[number] = state, self.sequences.setdefault(terminals, len(self.sequences))
+        return table[results]
 
 
 def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadline) -> Transducer:
@@ -175,28 +171,31 @@ def expand(machine: Transducer, kinds: Kinds, max_states: int, deadline: Deadlin
     n_states = len(machine.step)
     beyond = np.zeros(kinds.number + 1, bool)  # kinds with characters of more than one byte
     beyond[np.unique(blocks.leaves)] = True
-    step, emitted = np.full((n_states, 256), -1, np.int32), np.zeros((n_states, 256), np.int32)
+    leads = np.zeros((n_states, 128), np.int32)
     for state in range(n_states):
         deadline.check("the lexer's bytes")
         steps, emissions = machine.step[state], machine.emitted[state]
-        step[state, :128] = steps[blocks.ascii]
-        emitted[state, :128] = emissions[blocks.ascii]
-        row = np.zeros(kinds.number + 1, np.int32)
-        for kind in np.flatnonzero(beyond[:-1] & (steps >= 0)).tolist():
-            row[kind] = expansion.result(machine.sequences[emissions[kind]], int(steps[kind]))
-        if row.any():
-            lead_steps, lead_emissions = expansion.table(expansion.leads(row))
-            step[state, 128:] = lead_steps[128:]
-            emitted[state, 128:] = lead_emissions[128:]
-    more = len(expansion.rows)
-    inner_step, inner_emitted = np.full((more, 256), -1, np.int32), np.zeros((more, 256), np.int32)
-    for number, (steps, emissions) in enumerate(expansion.rows):
-        inner_step[number, 128:192] = steps
-        inner_emitted[number, 128:192] = emissions
+        alive = np.flatnonzero(beyond[:-1] & (steps >= 0)).tolist()
+        if not alive:
+            continue
+        texts = [machine.sequences[number] for number in emissions[alive].tolist()]
+        shared = reduce(common_prefix, texts)  # without it, more states have equal rows
+        row = [0] * (kinds.number + 1)
+        for kind, text in zip(alive, texts, strict=True):
+            row[kind] = expansion.result(text[len(shared) :], int(steps[kind]))
+        found, place = expansion.leads(tuple(row))
+        outcomes = [expansion.outcomes[number] for number in found]
+        leads[state] = np.array(
+            [expansion.result(shared + one, after) if after >= 0 else 0 for one, after in outcomes]
+        )[place]
+    whole = np.full((n_states + len(expansion.rows), 256, 2), (-1, 0), np.int32)
+    whole[:n_states, :128] = np.stack([machine.step, machine.emitted], axis=2)[:, blocks.ascii]
+    whole[:n_states, 128:] = expansion.tables(leads)
+    whole[n_states:, 128:192] = expansion.tables(np.array(expansion.rows, np.int32).reshape(-1, SIZE))
     return Transducer(
-        np.concatenate([step, inner_step]),
-        np.concatenate([emitted, inner_emitted]),
-        np.concatenate([machine.at_end, np.full(more, -1, np.int32)]),
+        np.ascontiguousarray(whole[:, :, 0]),
+        np.ascontiguousarray(whole[:, :, 1]),
+        np.concatenate([machine.at_end, np.full(len(expansion.rows), -1, np.int32)]),
         list(expansion.sequences),
         expansion.continuations,
     )
