@@ -72,7 +72,7 @@ class LexemeAutomaton:
 
     Attributes:
         kinds: the kinds of characters.
-        edges: for each state and kind an edge; None if all threads die.
+        edges: for each state, its edges, and the kinds that each reads; on other kinds, all threads die.
         conditional: for each state, the index of the conditional end that holds at the end of the text; -1:
             none.
         safe: states that certainly end a terminal, whatever valid text follows, if it is long enough.
@@ -93,7 +93,7 @@ class LexemeAutomaton:
         self.silent = self._keywords.silent
         self._max_states = max_states
         self._threads = 0
-        self.edges: list[list[Edge | None]] = []
+        self.edges: list[dict[Edge, list[int]]] = []
         self._number(self._start())
         while len(self.edges) < len(self.states):
             deadline.check("the lexer's automaton")
@@ -130,12 +130,15 @@ class LexemeAutomaton:
 
     def _expand(self, number: int) -> None:
         threads, keywords, _ = self.states[number]
-        row: list[Edge | None] = [None] * self.kinds.number
+        row: dict[Edge, list[int]] = {}
         for part in self._parts(threads, keywords):
             kind = (part & -part).bit_length() - 1
             edge = self._edge(threads, keywords, kind)
+            if edge is None:
+                continue
+            kinds = row.setdefault(edge, [])
             while part:
-                row[(part & -part).bit_length() - 1] = edge
+                kinds.append((part & -part).bit_length() - 1)
                 part &= part - 1
         self.edges.append(row)
 
@@ -229,7 +232,7 @@ class LexemeAutomaton:
 
     def _analyse(self) -> None:
         """Compute `safe`, `reachable` and `plain`, going backwards until nothing changes."""
-        rows = [{edge for edge in row if edge is not None} for row in self.edges]
+        rows = self.edges
         before: list[set[int]] = [set() for _ in rows]
         self.reachable: list[set[int]] = []
         conditional = []
@@ -240,7 +243,7 @@ class LexemeAutomaton:
             }
             self.reachable.append(ends)
             conditional.append(any(edge.conditional for edge in row))
-            dies = None in self.edges[number]
+            dies = sum(map(len, row.values())) < self.kinds.number
             unsafe.append(dies or any(edge.target < 0 and edge.best is None for edge in row))
             for edge in row:
                 if edge.target >= 0:

@@ -57,7 +57,7 @@ class Place(NamedTuple):
 
 
 class LexemeTransducer:
-    """The states that can be reached from the start, state 0, and the twins that `mark` adds.
+    """The states that can be reached from the start, state 0 (`explore`), and the twins that `mark` adds.
 
     Attributes:
         lexemes: the automaton of one lexeme.
@@ -72,13 +72,12 @@ class LexemeTransducer:
         lexemes: LexemeAutomaton,
         may_follow: NDArray[np.bool_] | None,
         unread_limit: int,
-        max_states: int,
         deadline: Deadline,
-        keep_unclosed: bool = False,
+        keep_unclosed: bool,
     ) -> None:
         self.lexemes = lexemes
         self._limit = unread_limit
-        self.max_states = max_states
+        self.max_states = 1
         self._keep_unclosed = keep_unclosed
         self._follow: list[int] | None = None
         if may_follow is not None:
@@ -86,21 +85,31 @@ class LexemeTransducer:
             self._follow = [int.from_bytes(row.tobytes(), "little") for row in rows]
         self._numbers: dict[Place, int] = {}
         self._firsts: dict[int, int] = {}
-        self._kept: dict[Outcome, bool] = {}
+        self._after: dict[Outcome | None, list[Outcome | None]] = {}
         self.places: list[Place] = []
         self.rows: list[list[Outcome | None] | None] = []
         self.weights: list[int] = []
         self.at_end: list[Outcome | None] = []
         self._new = [Outcome((end,), 0) for end in range(lexemes.silent)] + [Outcome((), 0)]
+        self._deadline = deadline
         self._number(Place(0, (), None, False))
+
+    def explore(self, max_states: int) -> LexemeTransducer:
+        """Find all states. Return itself. After an error, this can be called again with a larger bound.
+
+        Raises:
+            BudgetExceeded: more states than allowed, or the time ran out.
+        """
+        self.max_states = max_states
         for number, _ in enumerate(self.places):  # which grow on the way
-            deadline.check("the lexer's states")
+            self._deadline.check("the lexer's states")
             self.row(number)
+        return self
 
     def _number(self, place: Place) -> int:
         number = self._numbers.get(place)
         if number is None:
-            number = self._numbers[place] = len(self.places)
+            number = len(self.places)
             if number >= self.max_states:
                 raise BudgetExceeded(
                     f"the lexer has more than {self.max_states} states, most of them within "
@@ -109,6 +118,7 @@ class LexemeTransducer:
                     '("[^"]*" for strings) and begins like no other terminal'
                     f"{or_more_states(self.max_states)}"
                 )
+            self._numbers[place] = number
             self.places.append(place)
             self.rows.append(None)
             self.weights.append(max((self._weight(f) for f in _fallbacks(place)), default=0))
@@ -148,35 +158,40 @@ class LexemeTransducer:
     def row(self, number: int) -> list[Outcome | None]:
         """The steps of a state, by kind of characters."""
         row = self.rows[number]
-        if row is not None:
-            return row
-        place = self.places[number]
-        edges = self.lexemes.edges[place.lexeme]
-        tails = [None if f is None else self.row(f.state) for f in (*place.conditional, place.fallback)]
-        known: dict[tuple[object, ...], Outcome | None] = {}
-        row = []
-        if not any(tails):
-            nothing = (None,) * len(tails)
-            steps = {id(edge): self._step(place, edge, nothing) for edge in edges}
-            row = [steps[id(edge)] for edge in edges]
-        else:
-            for kind, edge in enumerate(edges):
-                after = tuple(None if tail is None else tail[kind] for tail in tails)
-                key = (id(edge), *after)
-                if key not in known:
-                    known[key] = self._step(place, edge, after)
-                row.append(known[key])
-        self.rows[number] = row
+        if row is None:
+            place = self.places[number]
+            tails = [self._moved(fallback) for fallback in (*place.conditional, place.fallback)]
+            row = tails[-1].copy()  # where all threads die
+            for edge, kinds in self.lexemes.edges[place.lexeme].items():
+                # after a new end that is certain, the fallbacks so far do not matter
+                matter = [] if edge.best is not None and edge.best < 0 and not edge.conditional else tails
+                known: dict[tuple[int, ...], Outcome | None] = {}
+                for kind in kinds:
+                    moved = [tail[kind] for tail in matter]
+                    key = tuple(map(id, moved))
+                    if key not in known:
+                        known[key] = self._step(place, edge, moved)
+                    row[kind] = known[key]
+            self.rows[number] = row
         return row
 
-    def _step(self, place: Place, edge: Edge | None, after: tuple[Outcome | None, ...]) -> Outcome | None:
-        """One character: an edge of the unfinished lexeme, and its effect on each tail."""
-        moved = [
-            self._join(fallback, step) if fallback is not None and step is not None else None
-            for fallback, step in zip((*place.conditional, place.fallback), after, strict=True)
-        ]
-        if edge is None:
-            return moved[-1]
+    def _moved(self, fallback: Outcome | None) -> list[Outcome | None]:
+        """A fallback after one more character of its tail, by kind; None where it is dropped."""
+        found = self._after.get(fallback)
+        if found is None:
+            if fallback is None:
+                found = [None] * self.lexemes.kinds.number
+            else:
+                row = self.row(fallback.state)
+                joined = {
+                    id(step): self._join(fallback, step) for step in {id(step): step for step in row}.values()
+                }
+                found = [joined[id(step)] for step in row]
+            self._after[fallback] = found
+        return found
+
+    def _step(self, place: Place, edge: Edge, moved: list[Outcome | None]) -> Outcome | None:
+        """One character: an edge of the unfinished lexeme, given the effect on each tail."""
         best = moved[-1] if edge.best is None else self._origin(edge.best, moved, place.is_marked)
         if edge.target < 0:
             return best
@@ -191,12 +206,13 @@ class LexemeTransducer:
         new = self._new[~origin]
         return Outcome(new.terminals, 0, len(new.terminals)) if is_marked else new
 
-    def _join(self, fallback: Outcome, step: Outcome) -> Outcome | None:
-        """A fallback after one more character of its tail; None if it is dropped."""
+    def _join(self, fallback: Outcome, step: Outcome | None) -> Outcome | None:
+        """A fallback after a step of its tail; None if it is dropped."""
+        if step is None:
+            return None
         joined = _then(fallback, step)
-        if joined not in self._kept:
-            self._kept[joined] = self._may_follow(joined) and self._weight(joined) <= self._limit
-        return joined if self._kept[joined] else None
+        is_kept = self._may_follow(joined) and self._weight(joined) <= self._limit
+        return joined if is_kept else None
 
     def _may_follow(self, fallback: Outcome) -> bool:
         terminals, state, _ = fallback

@@ -106,15 +106,23 @@ def build_lexer(
         )
     deadline = deadline or Deadline()
     lexemes = LexemeAutomaton(scanner, max_states, deadline)
-    chosen = LexemeTransducer(lexemes, may_follow, unread_limit, max_states, deadline, bool(keep_unclosed))
-    if keep_unclosed is None:
-        few = min(FEW_TIMES * len(chosen.places) + FEW_MORE, max_states)
+    dropping, keeping = (
+        LexemeTransducer(lexemes, may_follow, unread_limit, deadline, keep_unclosed=kept)
+        for kept in (False, True)
+    )
+    if keep_unclosed is not None:
+        chosen = (keeping if keep_unclosed else dropping).explore(max_states)
+        return _machine(chosen, max_states, deadline)
+    try:
         try:
-            kept = LexemeTransducer(lexemes, may_follow, unread_limit, few, deadline, keep_unclosed=True)
-            return _machine(kept, max_states, deadline)
+            keeping.explore(min(FEW_MORE, max_states))
         except BudgetExceeded:
-            deadline.check("the lexer")
-    return _machine(chosen, max_states, deadline)
+            dropping.explore(max_states)
+            keeping.explore(min(FEW_TIMES * len(dropping.places) + FEW_MORE, max_states))
+        return _machine(keeping, max_states, deadline)
+    except BudgetExceeded:
+        deadline.check("the lexer")
+    return _machine(dropping.explore(max_states), max_states, deadline)
 
 
 def _machine(transducer: LexemeTransducer, max_states: int, deadline: Deadline) -> LexerMachine:
