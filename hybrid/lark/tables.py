@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from equivalence.arrays.interning import number_lists
 from equivalence.arrays.ranges import starts_of
 from equivalence.lark.classes import FactoredClasses
 from equivalence.lark.classes.walks import Sequences
@@ -100,18 +101,15 @@ def fixed_tables(
     offsets: Integers,
 ) -> Fixed:
     """Make the constant data of a grammar; `data` and `offsets` are the vocabulary's bytes."""
-    columns, class_of_byte = np.unique(
-        np.concatenate([lexer.step, lexer.emitted]), axis=1, return_inverse=True
-    )
-    n_states = len(lexer.step)
-    step, emitted = columns[:n_states], columns[n_states:]
+    columns = np.concatenate([lexer.step, lexer.emitted]).T.astype(np.int64)
+    class_of_byte, first = number_lists(np.arange(257) * columns.shape[1], columns.ravel())
     automaton = classes.automaton
     kind_of_cell = np.repeat(np.arange(automaton.n_kinds), np.diff(automaton.cell_start))
     order = np.lexsort((kind_of_cell, automaton.cells[:, 0]))
     tops = np.searchsorted(automaton.cells[order, 0], np.arange(machine.n_states + 1))
     place = places_of(automaton.list_start, automaton.list_state, machine.n_states)
     return Fixed(
-        class_of_byte.astype(np.uint8).ravel(), _compact(step), _compact(emitted),
+        class_of_byte.astype(np.uint8), _compact(lexer.step[:, first]), _compact(lexer.emitted[:, first]),
         *Sequences.of(lexer.sequences), machine.action, machine.goto, machine.rule_length,
         machine.rule_origin, tops.astype(np.int64),
         kind_of_cell[order].astype(np.int32), automaton.cells[order, 1].copy(), place, automaton.color_list,
@@ -132,7 +130,7 @@ def places_of(list_start: Integers, list_state: NDArray[np.int32], n_states: int
 
 def used_sets(set_of: NDArray[np.int32]) -> tuple[Integers, NDArray[np.int32]]:
     """The distinct sets of each row: where those of each row begin, and the sets."""
-    used = [np.unique(row) for row in set_of]
+    used = [np.flatnonzero(np.bincount(row)) for row in set_of]
     return starts_of([len(row) for row in used]), np.concatenate([np.empty(0, np.int32), *used]).astype(
         np.int32
     )
