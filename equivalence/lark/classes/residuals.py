@@ -181,20 +181,40 @@ class Residuals:
         pair: cython.int[:, ::1] = found
         empty = np.empty(n, np.int32)
         empty_pair: cython.int[::1] = empty
+        like: cython.Py_ssize_t[::1] = np.empty(n, np.int64)
+        begin: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t = 0
         with cython.nogil:
             for state in range(n):
-                self.account.check()
                 number = self.pair_of(0, self.rests.pair(0, self.family[state]), group_of[state])
                 empty_pair[state] = cython.cast(cython.int, number)
-                for k in range(examples.shape[0]):
-                    byte = self.first_byte[examples[k]]
+            while begin < examples.shape[0]:  # the classes of one byte
+                byte = self.first_byte[examples[begin]]
+                while end < examples.shape[0] and self.first_byte[examples[end]] == byte:
+                    end += 1
+                self.parts.clear(n)
+                for state in range(n):
+                    self.account.check()
                     block = block_of[state, byte]
                     if block < 0:
                         continue
-                    rest = self.found[self.starts[block] + examples[k] - self.nodes[self.top[byte]].group]
-                    if rest >= 0:
-                        number = self.pair_of(self.emitted[state, byte], rest, group_of[state])
-                        pair[state, k] = cython.cast(cython.int, number)
+                    before = self.parts.count
+                    at = self.parts.room(3)
+                    self.parts.pool[at] = block
+                    self.parts.pool[at + 1] = self.emitted[state, byte]
+                    self.parts.pool[at + 2] = group_of[state]
+                    known = self.parts.intern(3)
+                    if known < before:  # as in an earlier state
+                        pair[state, begin:end] = pair[like[known], begin:end]
+                        continue
+                    like[known] = state
+                    first = self.starts[block] - self.nodes[self.top[byte]].group
+                    for k in range(begin, end):
+                        rest = self.found[first + examples[k]]
+                        if rest >= 0:
+                            number = self.pair_of(self.emitted[state, byte], rest, group_of[state])
+                            pair[state, k] = cython.cast(cython.int, number)
+                begin = end
         return found, empty
 
     def pair_of(self, emitted, rest, group):
