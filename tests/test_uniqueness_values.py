@@ -13,16 +13,10 @@ import sys
 from itertools import combinations, permutations, product
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from equivalence import Vocabulary
 from hybrid.json_schema import SchemaRefused
 from hybrid.json_schema.equality import key_of
-from hybrid.uniqueness.candidates import candidates
-from hybrid.uniqueness.token_kinds import kinds_of
 from tests.matchers import mask_of
 from tests.test_uniqueness import CLOSE, matcher_of, unique
 
@@ -247,31 +241,6 @@ def test_only_the_last_of_equal_keys_is_compared(strategy: str) -> None:
     mask = mask_of(matcher)
     assert ord(",") in mask and ord("}") not in mask
     assert matcher.accept_string(',"a":3}')
-
-
-SHORT = st.lists(st.binary(max_size=4).map(lambda text: bytes(byte & 3 for byte in text)), max_size=12)
-
-
-@given(tokens=SHORT, texts=SHORT)
-def test_the_tokens_along_texts_are_those_with_which_some_text_begins(
-    tokens: list[bytes], texts: list[bytes]
-) -> None:
-    vocabulary = Vocabulary.from_bytes([*tokens, b"\0", b""], stop_token_ids=len(tokens) + 1)
-    found = kinds_of(vocabulary).along(sorted(texts))
-    begun = tuple(text[:n] for text in texts for n in range(1, len(text) + 1))
-    assert sorted(found.tolist()) == [i for i, token in enumerate(vocabulary.tokens) if token in begun]
-
-
-@pytest.mark.parametrize(
-    ("text", "read"), [('[{"a":"', ['"}', '"]}']), ('[{"a":["', ['"]}']), ('[{"a":[{"b":"', [])]
-)
-def test_within_an_item_only_tokens_that_may_end_it_are_read(text: str, read: list[str]) -> None:
-    tokens = [b'"}', b'","', b'"]}', b'",', b'":', b"{}", b"[]}", b'"a', b'","a":']
-    vocabulary = Vocabulary.from_bytes([*tokens, b""], stop_token_ids=len(tokens))
-    matcher = matcher_of(unique({"type": "object"}))
-    assert matcher.accept_string(text)
-    found = candidates(matcher._follower._cursor, kinds_of(vocabulary), np.full(len(tokens) + 1, True))
-    assert [tokens[i].decode() for i in found.tolist()] == read
 
 
 if __name__ == "__main__":

@@ -73,28 +73,14 @@ def candidates(cursor: Cursor, kinds: Kinds, bits: NDArray[np.bool_]) -> NDArray
         if likewise and np.count_nonzero(bits) <= MOST_TRIED:
             return np.flatnonzero(bits)
         chosen = bits & (kinds.with_quote | kinds.escaped if likewise else kinds.with_quote)
-        return _ending(cursor, kinds, chosen, likewise)
+        return np.flatnonzero(chosen)
     chosen = bits & ((kinds.ending_scalar if cursor.mode == IN_SCALAR else kinds.ending) | kinds.opening)
     if not cursor.is_free:
         chosen |= bits & kinds.spacing
     if likewise:
         chosen |= bits & kinds.spelled
         _add_along(chosen, bits, kinds, likewise)
-    return _ending(cursor, kinds, chosen, likewise)
-
-
-def n_closing(cursor: Cursor) -> int:
-    """Return the least number of closing brackets in a token that ends an item or a key that is remembered:
-    within an object of an item, it must close the object. 0 if white space shows which part follows."""
-    if not cursor.is_free:
-        return 0
-    return next((n for n, one in enumerate(reversed(cursor.open)) if one.seen is not None), 0)
-
-
-def _ending(cursor: Cursor, kinds: Kinds, chosen: NDArray[np.bool_], likewise: Likewise) -> NDArray[np.int64]:
-    """Find those of some ids that may end an item or a key that is remembered; all if unfinished items are
-    like earlier ones."""
-    return np.flatnonzero(chosen if likewise else chosen & kinds.closing(n_closing(cursor)))
+    return np.flatnonzero(chosen)
 
 
 def _in_string(
@@ -113,7 +99,7 @@ def _in_string(
         for token in kinds.ending_string.get(ending, ()):
             chosen[token] = bits[token]
     _add_along(chosen, bits, kinds, likewise)
-    return _ending(cursor, kinds, chosen, likewise)
+    return np.flatnonzero(chosen)
 
 
 def _missing(top: Container, begun: str) -> Iterator[bytes]:
@@ -143,9 +129,17 @@ def _begun_string(cursor: Cursor) -> str | None:
 def _add_along(chosen: NDArray[np.bool_], bits: NDArray[np.bool_], kinds: Kinds, likewise: Likewise) -> None:
     """Add the tokens that continue an item like an earlier one."""
     for text, texts in likewise:
-        ends = [end + b"0" * kinds.most_zeros for end in _ends_of_fractions(text, texts)]
-        along = kinds.along(sorted(rests(text, texts) + ends))
-        chosen[along] = bits[along]
+        tried = {
+            rest[:length]
+            for rest in rests(text, texts)
+            for length in range(1, min(len(rest), kinds.longest) + 1)
+        }
+        tried.update(
+            end + b"0" * n for end in _ends_of_fractions(text, texts) for n in range(1, kinds.most_zeros + 1)
+        )
+        for beginning in tried:
+            for token in kinds.by_text.get(beginning, ()):
+                chosen[token] = bits[token]
 
 
 def _ends_of_fractions(begun: str, texts: frozenset[str]) -> Iterator[bytes]:

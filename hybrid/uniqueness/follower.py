@@ -22,13 +22,15 @@ from hybrid.classifier.follower import ClassifierFollower
 from hybrid.json_schema.uniqueness.marks import BYTES as MARKS
 from hybrid.json_schema.uniqueness.marks import unmarked
 from hybrid.json_schema.uniqueness.places import Places
-from hybrid.uniqueness.candidates import candidates, n_closing
+from hybrid.uniqueness.candidates import candidates
 from hybrid.uniqueness.cursor import (
+    BEHIND,
     ENDING_SCALAR,
     ESCAPED,
     IN_SCALAR,
     IN_STRING,
     QUOTE,
+    WHITE_SPACE,
     Cursor,
     Repeated,
 )
@@ -127,13 +129,16 @@ class UniquenessFollower(Follower):
             check: raises `TooSlow` if it takes too long.
         """
         kinds, cursor = self._kinds, self._cursor
-        bits, least = self._bits(words), n_closing(cursor)
+        bits = self._bits(words) | kinds.separating  # text without commas and brackets has no marks
         is_within = cursor.mode in (IN_STRING, ESCAPED)
-        # text without commas and brackets has no marks
-        chosen = kinds.separating & (kinds.with_quote | (not is_within)) & kinds.closing(least)
-        is_open = any(one.place is not None and one.place.is_marked for one in cursor.open)
-        bits = bits | (chosen if is_open else kinds.repeating)
-        chosen &= any(one.is_repeated for one in cursor.open)
+        is_repeated = any(one.is_repeated for one in cursor.open)
+        chosen = kinds.separating & (kinds.with_quote | (not is_within)) & is_repeated
+        # The comma or bracket after an item depends on whether it was equal to an earlier one. So a string
+        # may end, and white space may come, only if the right one can follow.
+        if is_within:
+            chosen |= bits & kinds.with_quote
+        elif cursor.mode == BEHIND:
+            chosen |= bits & np.isin(kinds.first, [*WHITE_SPACE])
         chosen[candidates(cursor, kinds, bits)] = True
         known: dict[bytes | int, bool] = {}
         for token in np.flatnonzero(chosen).tolist():

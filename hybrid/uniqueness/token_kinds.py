@@ -8,23 +8,18 @@ Limits: more tokens are found than those that repeat something; a cursor then re
 from __future__ import annotations
 
 import re
-import weakref
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cache, cached_property
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from equivalence import Vocabulary, forks
-from equivalence.trie.nodes import ENDS
 from hybrid.json_schema.uniqueness.marks import BYTES as MARKS
 from hybrid.values.once import made_once
 
 _ENDS_NOTHING = re.compile(rb'[ \t\n\r,:]*"[^"]*')
 _OPENS_AND_ENDS = re.compile(rb"[\[{].*[,\]}]", re.DOTALL)
-_REPEATS = re.compile(rb"\[.*,.*[,\]]", re.DOTALL)
 _ENDS_STRING = re.compile(rb'([^"\\]*)"[ \t\n\r,:]*')
 
 _NOT_BETWEEN = bytes(set(range(256)) - set(b" \t\n\r,:"))
@@ -41,15 +36,15 @@ class Kinds:
         ending: bool for each id: it may end a value outside of a string, or a value that it begins itself.
         ending_scalar: bool for each id: it may end a number or a constant.
         opening: bool for each id: it may open a container and end an item of it.
-        repeating: bool for each id: it may open an array and repeat an item of it, with a comma or bracket
-            after that.
         escaped: bool for each id: it has a backslash.
+        first: uint8 for each id: its first byte; 0 for tokens without text.
         separating: bool for each id: it has a comma or a closing bracket.
         with_marks: the ids that have a byte that stands for a comma or a bracket in grammars.
         spelled: bool for each id: outside of strings it may be another spelling of a shorter text, or it
             begins with a comma.
         spacing: bool for each id: it is white space, perhaps behind the end of a string.
         ending_string: for each text before the end of a string, the ids that consist of it and that end.
+        longest: the length of the longest text, in bytes.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -67,15 +62,13 @@ class Kinds:
             self.with_quote, self.ending_scalar, self.escaped, self.spelled, self.separating,
             with_comma, opens, ends, holds_more, with_marks,
         ) = _with_some_of(sets, data, offsets)  # fmt: skip
+        self.first = np.zeros(len(lengths), np.uint8)
+        self.first[lengths > 0] = data[offsets[:-1][lengths > 0]]
         self.with_marks = np.flatnonzero(with_marks)
-        n_closing = np.diff(np.append(0, np.cumsum(np.isin(data, [*b"]}"])))[offsets])
-        self._n_closing = np.minimum(n_closing, 255).astype(np.uint8)
         self.ending = self.ending_scalar & holds_more
         self.opening = opens & ends
-        self.repeating = self.opening & with_comma
         for number in numbers[self.opening].tolist():
             self.opening[number] = _OPENS_AND_ENDS.search(tokens[number]) is not None
-            self.repeating[number] = _REPEATS.search(tokens[number]) is not None
         last = np.zeros(len(lengths), np.uint8)
         last[lengths > 0] = data[offsets[1:][lengths > 0] - 1]
         self.spacing = np.isin(last, [*blanks])
@@ -92,45 +85,20 @@ class Kinds:
             if string is not None:
                 self.ending_string.setdefault(string[1], []).append(number)
                 self.in_string[number] = False
-        self._vocabulary = weakref.ref(vocabulary)  # its trie is made only if it is needed
+        self.longest = int(lengths.max(initial=0))
 
     @cached_property
     def most_zeros(self) -> int:
         """The most zeros at the end of a token."""
         return max((len(text) - len(text.rstrip(b"0")) for text in self._tokens), default=0)
 
-    def closing(self, least: int) -> NDArray[np.bool_]:
-        """Find the ids with at least some number of closing brackets and braces, and those of `opening`: a
-        bool for each id."""
-        return (self._n_closing >= min(least, 255)) | self.opening
-
-    def along(self, texts: list[bytes]) -> NDArray[np.int32]:
-        """Return the ids with which some texts begin. The texts must be in order.
-
-        The trie is read along all texts at once: what many texts share is read once.
-        """
-        vocabulary = self._vocabulary()
-        assert vocabulary is not None, "followers have it"
-        nodes, order = vocabulary.trie.nodes, vocabulary.byte_order
-        found = [order.tokens[:0]]
-        todo = [(0, 0, len(texts), 0)]  # a node, and the texts that lead to it with their first bytes
-        while todo:
-            node, i, end, depth = todo.pop()
-            _, group, _, bits = nodes[node, :4].tolist()
-            if bits >> ENDS & 1:
-                found.append(order.tokens[order.token_starts[group] : order.token_starts[group + 1]])
-            first, last = nodes[node : node + 2, 0].tolist()
-            children = (nodes[first:last, 3] & 255).tolist()
-            while i < end and len(texts[i]) == depth:
-                i += 1
-            while i < end and children:
-                byte = texts[i][depth]
-                after = bisect_right(texts, byte, i, end, key=itemgetter(depth))
-                child = bisect_left(children, byte)
-                if child < len(children) and children[child] == byte:
-                    todo.append((first + child, i, after, depth + 1))
-                i = after
-        return np.concatenate(found)
+    @cached_property
+    def by_text(self) -> dict[bytes, list[int]]:
+        """For each text, the ids that have it."""
+        found: dict[bytes, list[int]] = {}
+        for number, text in enumerate(self._tokens):
+            found.setdefault(text, []).append(number)
+        return found
 
     def alike(self, number: int, is_within: bool) -> bytes:
         """Return a key that is equal for tokens that differ only in white space that does not matter.
