@@ -33,7 +33,7 @@ from hybrid.classifier.repeat_units import unit_reads, unit_table
 from hybrid.classifier.vocabulary_walker import MOST_PIECES
 from hybrid.classifier.walk_tables import walk_tables
 from tests.classifiers import agree_with_the_reference, compiled_of, vocabulary_of
-from tests.matchers import ids_of, mask_of, taken_by
+from tests.matchers import ids_of
 from tests.random_grammars import GrammarCase, grammar_cases
 
 pytestmark = pytest.mark.kernels
@@ -291,38 +291,6 @@ def test_states_that_differ_in_little(ebnf: str, is_compared: bool) -> None:
 
     walk(classifier, ebnf, lambda wanted: min(rng.sample(wanted, min(3, len(wanted))), key=order), 6, 8)
     assert (classifier.session.store.walker.n_compared > 0) == is_compared
-
-
-LETTERS = [b"".join(one) for n in range(1, 8) for one in product([b"a", b"b", b" "], repeat=n)]
-COUNTING = [
-    ("([a-z]+ ){0,30}[a-z]+", True),
-    ("[a-z ]*a[a-z]{29}[a-z ]*", True),
-    ("([a-z] ?){0,32}", True),
-    ("([a-z]+ ){0,2}[a-z]+", False),
-    ("[a-z]?b?[a-z ]*", False),
-]
-
-
-@pytest.mark.parametrize(("pattern", "is_compared"), COUNTING)
-def test_states_that_only_long_texts_tell_apart(pattern: str, is_compared: bool) -> None:
-    draw = random.Random(pattern)
-    longer = {bytes(draw.choices(b"aab ", k=draw.randint(8, 24))) for _ in range(400)}
-    tokens = [*LETTERS, *sorted(longer), b'"', b'b"', b'ab "']
-    vocabulary = vocabulary_of(tokens)
-    compiler = GrammarCompiler(vocabulary, semantics="json-schema", cache_enabled=False)
-    compiled = compiler.compile_json_schema({"type": "string", "pattern": f"^({pattern})$"})
-    assert compiled.classifier is not None
-    for _ in range(3):
-        matcher = GrammarMatcher(compiled)
-        assert matcher.accept_string('"')
-        for _ in range(14):
-            mask = mask_of(matcher)
-            assert mask == taken_by(matcher)
-            short = [token for token in mask if token < len(LETTERS) and len(tokens[token]) < 5]
-            if not short or not matcher.accept_token(draw.choice(short)):
-                break
-    walker = matcher._follower.classifier.session.store.walker
-    assert (walker.n_compared > 0) == is_compared
 
 
 def fail(*_: object) -> None:

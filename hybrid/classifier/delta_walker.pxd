@@ -1,6 +1,5 @@
 cimport cython
 
-from equivalence.arrays.pairs cimport Pairs
 from hybrid.classifier.vocabulary_walker cimport VocabularyWalker
 
 
@@ -12,24 +11,17 @@ cdef struct Pair:
 cdef class DeltaWalker(VocabularyWalker):
     cdef Pair[::1] levels
     cdef readonly Py_ssize_t n_compared
-    cdef Py_ssize_t last, n_walked
-    cdef int n_rounds
-    cdef Pairs twins
-    cdef Py_ssize_t[:, ::1] queue
     cdef Py_ssize_t loop_mask, loop_pending
     cdef Py_ssize_t[::1] removed
     cdef Py_ssize_t n_removed
 
     cdef int read_top(self, Py_ssize_t state) except -1 nogil
-    cdef bint read_like_last(self, Py_ssize_t state, Py_ssize_t begin) except -1 nogil
-    cdef Py_ssize_t reach_of(self, Py_ssize_t own, Py_ssize_t other) except -1 nogil
-    cdef bint is_alike(self, Py_ssize_t own, Py_ssize_t other, Py_ssize_t height) noexcept nogil
     cdef Py_ssize_t loop_of(self, Py_ssize_t begin) except -1 nogil
     cdef bint read_loop(self, Py_ssize_t state, Py_ssize_t loop) except -1 nogil
     cdef Py_ssize_t frame_of(self, Py_ssize_t tail) noexcept nogil
     cdef bint follows_alike(self, Py_ssize_t state, Py_ssize_t other) noexcept nogil
-    cdef bint read_by_comparison(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t loop, Py_ssize_t most) except -1 nogil
+    cdef bint read_by_comparison(self, Py_ssize_t state, Py_ssize_t begin, Py_ssize_t loop) except -1 nogil
     cdef int subtract(self) except -1
     cdef object ranges_of(self, Py_ssize_t piece)
     cdef Py_ssize_t with_nodes(self, Py_ssize_t pending, Py_ssize_t n) except -1 nogil
-    cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other, Py_ssize_t most) except -2 nogil
+    cdef Py_ssize_t compare(self, Py_ssize_t begin, Py_ssize_t other) except -2 nogil

@@ -2,13 +2,11 @@
 # mypy: ignore-errors
 """Delta walks: the mask of a state, derived from the mask of a similar state.
 
-What: a `DeltaWalker` is a `VocabularyWalker` with two shortcuts. If most bytes lead a state to a
-configuration that loops, it walks only the nodes at which the two differ, and takes the rest from the mask of
-the loop. It does the same with the last state that was walked, if only long texts tell the two apart.
+What: a `DeltaWalker` is a `VocabularyWalker` with a shortcut. If most bytes lead a state to a configuration
+that loops, it walks only the nodes at which the two differ, and takes the rest from the mask of the loop.
 When: for the first masks of a grammar. After `{"na` the key may be "name" or any other string, so each prefix
 of a key is a state of its own. Walked separately, each of them entered 10,000 nodes (0.4 ms), and 100,000 if
-other keys must not be "name". A pattern that counts words has a state for each count, and `[a-f0-9]{64}`,
-which may stand anywhere in a text, has one for each length: 1 to 5 ms for each.
+other keys must not be "name".
 Limits: the loop is one state, on an unknown stack or on one frame above it. The two differ at `MOST_ENTERED`
 nodes at most. Where the known stack of the loop may be used up, that of the state may be, too. Otherwise the
 state is walked.
@@ -16,12 +14,10 @@ state is walked.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
 import cython
 import numpy as np
-from cython.cimports.equivalence.arrays.pairs import Pairs
 from cython.cimports.equivalence.arrays.records import zeros
 from cython.cimports.equivalence.parser.configurations import stacks_of
 from cython.cimports.equivalence.parser.space import REJECT, Space, after
@@ -46,18 +42,8 @@ END_BYTE = cython.declare(cython.Py_ssize_t, 0x7F)
 
 _NO_NODES = np.empty(0, np.int64)
 
-LEAST_REACH = cython.declare(cython.Py_ssize_t, 4)
-NEAR = cython.declare(cython.Py_ssize_t, 12)
-FAR = cython.declare(cython.Py_ssize_t, 128)
-"""Two states are compared if they read the same texts of fewer bytes than `LEAST_REACH`. It is not examined
-beyond `FAR`, and examined again where less than `NEAR` is known."""
-
-MOST_PAIRS = cython.declare(cython.Py_ssize_t, 1024)
-MOST_TWINS = cython.declare(cython.Py_ssize_t, 1 << 16)
-"""The most pairs of configurations that are found from one pair, and that are remembered."""
-
 MOST_ENTERED = cython.declare(cython.Py_ssize_t, 512)
-"""At most this many nodes may distinguish a configuration from a loop."""
+"""At most this many nodes may distinguish two configurations."""
 
 
 @cython.no_gc
@@ -66,11 +52,6 @@ class DeltaWalker(VocabularyWalker):
     """Reads the tokens of a vocabulary; see `VocabularyWalker`.
 
     Attributes:
-        last: the last state that was walked, or compared with such a state; -1: none.
-        n_walked: how many nodes the last long walk entered.
-        twins: pairs of configurations. They read the same texts of fewer bytes than the result of the pair;
-            `rest` is the last round that found the pair.
-        queue: int64[n, 2], the pairs that `reach_of` found in this round, and how many bytes lead to each.
         levels: for each depth, the configurations of both states, the next child, and the end of the
             children.
         n_compared: number of states that were read by comparison.
@@ -83,9 +64,6 @@ class DeltaWalker(VocabularyWalker):
         VocabularyWalker.__init__(self, space, summaries, fixed)
         self.levels = None
         self.n_compared = 0
-        self.last = -1
-        self.n_walked = self.n_rounds = 0
-        self.twins = self.queue = None
         self.loop_mask = self.loop_pending = 0
 
     def read_top(self, state):
@@ -93,95 +71,10 @@ class DeltaWalker(VocabularyWalker):
         if self.is_wide(-1, state):
             begin = self.space.context(state)
             loop = self.loop_of(begin)
-            if (
-                loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop, MOST_ENTERED)
-            ) or self.read_like_last(state, begin):
+            if loop != REJECT and loop != begin and self.read_by_comparison(state, begin, loop):
                 self.n_compared += 1
                 return 0
-        before = self.n_entered
-        VocabularyWalker.read_top(self, state)
-        if self.n_entered - before > self.few_nodes:
-            self.n_walked = self.n_entered - before
-        return 0
-
-    def read_like_last(self, state, begin):
-        """Record what a state reads by comparing it with the last one that was walked, if only long texts
-        tell the two apart, and no other grammar has walked the state. Return whether that was possible."""
-        last = self.last
-        self.last = state
-        if last < 0 or self.reach_of(begin, self.space.context(last)) < LEAST_REACH:
-            return False
-        with cython.gil:
-            if self.from_cache(-1, state) >= 0:
-                return False
-        return self.read_by_comparison(state, begin, self.space.context(last), self.n_walked // 8)
-
-    def reach_of(self, own, other):
-        """Find a number of bytes, at most `FAR`, such that two configurations read the same shorter texts.
-
-        The pairs of configurations after a text are found breadth first, up to a pair that differs.
-        """
-        if self.queue is None:
-            with cython.gil:
-                self.space.account.claim(16 * MOST_PAIRS)
-                self.twins = Pairs(64, self.space.account)
-                self.queue = np.empty((MOST_PAIRS, 2), np.int64)  # last: it says that both are there
-        number: cython.Py_ssize_t = self.twins.number(own, other)
-        if self.twins.rows[number].result >= NEAR:
-            return self.twins.rows[number].result
-        if self.twins.count > MOST_TWINS:
-            return 0
-        least: cython.Py_ssize_t = FAR
-        n: cython.Py_ssize_t = 1
-        i: cython.Py_ssize_t = 0
-        self.queue[0, 0] = number
-        self.queue[0, 1] = 0
-        self.n_rounds += 1
-        self.twins.rows[number].rest = self.n_rounds
-        while i < n and self.queue[i, 1] < least:
-            number = self.queue[i, 0]
-            reached = self.queue[i, 1] + 1
-            i += 1
-            first: cython.Py_ssize_t = self.twins.rows[number].first
-            second: cython.Py_ssize_t = self.twins.rows[number].second
-            if (self.space.facts[first].n_ports > 0) != (self.space.facts[second].n_ports > 0) or (
-                self.space.facts[first].label != self.space.facts[second].label
-            ):
-                least = reached - 1
-                break
-            for c in range(self.space.n_classes):
-                after_first = after(self.space, first, c)
-                after_second = after(self.space, second, c)
-                if after_first == after_second:
-                    continue
-                if after_first == REJECT or after_second == REJECT:
-                    least = min(least, reached)
-                    break
-                n_known = self.twins.count
-                number = self.twins.number(after_first, after_second)
-                if number == n_known:
-                    self.twins.rows[number].rest = 0
-                if self.twins.rows[number].rest == self.n_rounds:
-                    continue
-                if reached + self.twins.rows[number].result >= least:
-                    continue
-                if n == MOST_PAIRS:
-                    least = min(least, reached)
-                    break
-                self.twins.rows[number].rest = self.n_rounds
-                self.queue[n, 0] = number
-                self.queue[n, 1] = reached
-                n += 1
-        for i in range(n):
-            number = self.queue[i, 0]
-            reach = max(least - self.queue[i, 1], self.twins.rows[number].result)
-            self.twins.rows[number].result = cython.cast(cython.int, reach)
-        return least
-
-    def is_alike(self, own, other, height):
-        """Whether two configurations are known to read the same texts of at most `height` bytes."""
-        number = self.twins.table[self.twins.slot(own, other)]
-        return number >= 0 and self.twins.rows[number].result > height
+        return VocabularyWalker.read_top(self, state)
 
     def loop_of(self, begin):
         """The configuration to which more than half of the bytes lead, if it stays the same on many bytes;
@@ -247,14 +140,9 @@ class DeltaWalker(VocabularyWalker):
             return -1
         return max(self.space.stacks.frames[frame].state, -1)
 
-    def read_by_comparison(self, state, begin, loop, most):
-        """Record what a state reads by comparing it with a configuration. Return whether that was possible.
-
-        Args:
-            state, begin: the state, and its configuration.
-            loop: the other configuration.
-            most: the number of nodes that may distinguish the two.
-        """
+    def read_by_comparison(self, state, begin, loop):
+        """Record what a state reads by comparing it with a configuration. Return whether that was
+        possible."""
         if not self.read_loop(state, loop):
             return False
         if self.levels is None:
@@ -265,7 +153,7 @@ class DeltaWalker(VocabularyWalker):
         self.set_follow(state)
         self.most_entered = ANY_LENGTH
         self.n_ranges = self.n_removed = 0
-        n = self.compare(begin, loop, most)
+        n = self.compare(begin, loop)
         if n < 0:
             return False
         mask = self.mask_of_ranges()
@@ -333,7 +221,7 @@ class DeltaWalker(VocabularyWalker):
             length += 1
         return pending if length == m else self.summaries.pendings.intern(length)
 
-    def compare(self, begin, other, most):
+    def compare(self, begin, other):
         """Read the trie from two configurations as far as they differ. Record what each of them alone
         reads, and the nodes at which the known stack of the first may be used up.
 
@@ -342,7 +230,7 @@ class DeltaWalker(VocabularyWalker):
             the known stack of the second may be used up.
         """
         n: cython.Py_ssize_t = 0
-        most += self.n_entered
+        most = self.n_entered + MOST_ENTERED
         self.levels[0].own = begin
         self.levels[0].other = other
         self.levels[1].child = self.trie[0].child
@@ -359,16 +247,11 @@ class DeltaWalker(VocabularyWalker):
             after_other = after(self.space, self.levels[d - 1].other, c)
             if own == after_other:
                 continue  # they are equal on everything below, too
-            if self.queue is not None and self.is_alike(own, after_other, self.height[i]):
-                continue
             self.n_entered += 1
             may_return: cython.bint = self.space.facts[own].n_ports > 0
             if self.n_entered > most:
                 return -1
             if own == REJECT:
-                if 2 * self.n_removed == self.removed.shape[0]:
-                    with cython.gil:
-                        self.removed = self.space.account.bigger(self.removed, 4 * self.n_removed)
                 self.removed[2 * self.n_removed] = self.trie[i].group
                 self.removed[2 * self.n_removed + 1] = self.trie[i].group_end
                 self.n_removed += 1
@@ -407,9 +290,11 @@ def ranges_without(ranges: NDArray[np.int64], removed: NDArray[np.int64]) -> NDA
     touched = followed < ranges[:, 1]
     if not touched.any():
         return None
-    found, holes = ranges[~touched].tolist(), removed.tolist()
-    for (first, end), at in zip(ranges[touched].tolist(), place[touched].tolist(), strict=True):
-        for out, back in islice(holes, at, None):
+    found = ranges[~touched].tolist()
+    for first, end in ranges[touched].tolist():
+        for out, back in removed.tolist():
+            if back <= first:
+                continue
             if out >= end:
                 break
             if out > first:
