@@ -58,12 +58,10 @@ def contexts_of(regions: Regions, below: BelowSets) -> tuple:
             if regions.region_of[node] >= 0 and (node >= n_states or regions.is_top[node]):
                 codes.add(node * n_sets + below.set_of_region[regions.region_of[node]])
         for k in range(regions.links.count):
-            link = regions.links.starts[k]
-            node = regions.head_of[regions.links.pool[link]]
-            pair = regions.pairs.starts[regions.links.pool[link + 1]]
+            node = regions.head_of[regions.region_of_link(k)]
             # otherwise all that lies below that region is below the node's own, too
-            if regions.pairs.pool[pair] == EDGE and not regions.is_top[node]:
-                codes.add(node * n_sets + below.set_of_region[regions.pairs.pool[pair + 1]])
+            if regions.symbol_of_link(k) == EDGE and not regions.is_top[node]:
+                codes.add(node * n_sets + below.set_of_region[regions.below_link(k)])
         n_codes: cython.Py_ssize_t = codes.sort()
     found = np.asarray(codes.values)[:n_codes]
     nodes, starts = np.unique(found // n_sets, return_index=True)

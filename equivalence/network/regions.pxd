@@ -24,4 +24,7 @@ cdef class Regions:
     cdef int divide(self, int[::1] position) except -1 nogil
     cdef int lead_on(self, int[::1] position) except -1 nogil
     cdef int link(self) except -1 nogil
+    cdef Py_ssize_t region_of_link(self, Py_ssize_t k) noexcept nogil
+    cdef Py_ssize_t symbol_of_link(self, Py_ssize_t k) noexcept nogil
+    cdef Py_ssize_t below_link(self, Py_ssize_t k) noexcept nogil
     cdef bint is_end(self, Py_ssize_t state) noexcept nogil

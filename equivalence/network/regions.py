@@ -201,6 +201,18 @@ class Regions:
                         symbol = back
                 self.links.pair(self.region_of[following], self.pairs.pair(symbol, region))
 
+    def region_of_link(self, k):
+        """The region below which link k may push something."""
+        return self.links.pool[self.links.starts[k]]
+
+    def symbol_of_link(self, k):
+        """The symbol that link k pushes, or why it pushes nothing."""
+        return self.pairs.pool[self.pairs.starts[self.links.pool[self.links.starts[k] + 1]]]
+
+    def below_link(self, k):
+        """The region below the symbol of link k."""
+        return self.pairs.pool[self.pairs.starts[self.links.pool[self.links.starts[k] + 1]] + 1]
+
     def is_end(self, state):
         """Whether a state is final and does nothing else."""
         return (

@@ -58,14 +58,12 @@ def follow_sets_of(network: Any, state_first: NDArray[np.uint8], stop: Any = Non
             if regions.region_of[node] >= 0 and (node >= regions.n_states or regions.is_top[node]):
                 unite(sets, node, rows, regions.region_of[node])
         for k in range(regions.links.count):
-            link = regions.links.starts[k]
-            region = regions.links.pool[link]
-            pair = regions.pairs.starts[regions.links.pool[link + 1]]
-            symbol = regions.pairs.pool[pair]
+            region = regions.region_of_link(k)
+            symbol = regions.symbol_of_link(k)
             if symbol < 0:  # the next unit begins on top of the frame
                 unite(sets, regions.head_of[region], rows, region)
             elif symbol == EDGE:
-                unite(sets, regions.head_of[region], rows, regions.pairs.pool[pair + 1])
+                unite(sets, regions.head_of[region], rows, regions.below_link(k))
     return found
 
 
@@ -77,18 +75,15 @@ def extend(
 ) -> cython.int:
     """Apply the equations of all regions once, callers first. Return whether a set has grown."""
     grown: cython.int = 0
-    for i in range(regions.links.count):
+    for k in range(regions.links.count):
         regions.account.check()
-        link = regions.links.starts[i]
-        region = regions.links.pool[link]
-        pair = regions.pairs.starts[regions.links.pool[link + 1]]
-        symbol = regions.pairs.pool[pair]
-        below = regions.pairs.pool[pair + 1]
+        region = regions.region_of_link(k)
+        symbol = regions.symbol_of_link(k)
         if symbol < 0:
             grown |= unite(rows, region, first, regions.counted[-1 - symbol, 0])
         elif symbol < TAIL_CALL:
             grown |= unite(rows, region, first, symbol)
             if not regions.final[symbol]:
                 continue
-        grown |= unite(rows, region, rows, below)
+        grown |= unite(rows, region, rows, regions.below_link(k))
     return grown
