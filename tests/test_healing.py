@@ -218,9 +218,10 @@ def test_beginnings() -> None:
     assert found.longest(b"abd") == 2 and found.longest(b"x") == -1
 
 
-def test_all_tokens_behind_a_prefix_have_the_time_of_one_mask() -> None:
+@pytest.mark.parametrize("seconds", [0.01, 1e-6], ids=["for some tokens", "for no byte"])
+def test_all_tokens_behind_a_prefix_have_the_time_of_one_mask(seconds: float) -> None:
     vocabulary = Vocabulary.from_bytes([*(b" " * count for count in range(1, 9)), b""], stop_token_ids=8)
-    compiler = GrammarCompiler(vocabulary, strategy="engine", budget=Budget(mask_seconds=0.01))
+    compiler = GrammarCompiler(vocabulary, strategy="engine", budget=Budget(mask_seconds=seconds))
     compiled = compiler.compile_grammar('root ::= ((" "{0,500} "b"?){0,500} "c"?){0,500}')
     matcher, row = HealingMatcher(compiled, " "), torch.zeros(1, 1, dtype=torch.int32)
     with pytest.raises(BudgetExceeded, match="a mask took"):

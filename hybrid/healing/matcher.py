@@ -33,7 +33,7 @@ from hybrid.healing.token_prefixes import prefixes_of
 from hybrid.values.arguments import encoded
 from hybrid.values.follower import Follower, check_made
 from hybrid.values.gather import Gather
-from hybrid.values.mask_time import check_time
+from hybrid.values.mask_time import TooSlow, check_time
 
 MOST_PREFIX = 4096
 """Most bytes of a prefix."""
@@ -253,7 +253,13 @@ def _readable(matcher: GrammarMatcher, texts: list[bytes]) -> list[bool]:
             common += 1
         matcher.rollback(len(read) - common)
         read = text[:common]
-        while len(read) < len(text) and matcher.accept_string(text[len(read) : len(read) + 1]):
+        while len(read) < len(text):
+            try:
+                if not matcher.accept_string(text[len(read) : len(read) + 1]):
+                    break
+            except TooSlow:
+                check_time(began, most)  # the byte is read for a mask, and the error says so
+                raise
             read = text[: len(read) + 1]
             check_time(began, most)
         if len(read) == len(text):
